@@ -7,15 +7,15 @@ FF := .venv/bin/firstflight
 OPENSTACK_PROVIDER := github.com/terraform-provider-openstack/terraform-provider-openstack/v3@v3.4.0
 # Clients that are packages of their own, outside of the workspace.
 APART := $(patsubst %/Cargo.toml,%,$(wildcard testbed/clients/*/Cargo.toml))
-# Test binaries run in a network namespace each, cargo outside of it: it may fetch crates.
-RUNNER := ["$(CURDIR)/tests/isolated", "$(CURDIR)/.venv/bin/python", "$(CURDIR)/tests/isolation.py"]
+# Each test binary runs in a separate network namespace. cargo runs outside of it, because it may fetch crates.
+RUNNER := ["$(CURDIR)/tests/isolated"]
 # The groups of tests/conftest.py that have a target of their own.
-COMMON_TESTS := not testbed and not superset and not cloud and not dist and not machines
+COMMON_TESTS := not testbed and not superset and not cloud and not dist and not machines and not recipes
 # Most tests wait most of the time, so more processes than cores.
 PYTEST := tests/isolated .venv/bin/python -m pytest -q -n 5
 CARGO_TEST := cargo --config 'target."cfg(all())".runner=$(RUNNER)' test
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo docs setup-site testbed-setup demo demo-downloads airflow test test-unit test-profile test-long test-lab test-site test-browser test-timing testbed-demo testbed-test superset superset-test cloud-test dist dist-test deploy-test lint audit bench format clean
+.PHONY: help setup setup-demo setup-downloads docs setup-site testbed-setup demo demo-downloads airflow test test-unit test-profile test-long test-lab test-site test-browser test-timing testbed-demo testbed-test superset grafana superset-test cloud-test dist dist-test deploy-test lint audit hashes bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -23,8 +23,11 @@ help: ## Show this list.
 setup: ## Install what tests and lint use, and build the native programs.
 	@deploy/setup.sh test
 
-setup-demo: ## Install only what a campaign and the lab use.
+setup-demo: ## Install only what `make demo` uses.
 	@deploy/setup.sh demo
+
+setup-downloads: ## Install what every campaign uses, with crawl and downloads, and the lab.
+	@deploy/setup.sh downloads
 
 setup-site: ## Install what a site uses as well: Airflow and its database.
 	@deploy/setup.sh site
@@ -41,7 +44,7 @@ docs: ## Build the documentation site into var/docs, without network.
 demo: setup-demo ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
 	@deploy/demo.sh
 
-demo-downloads: setup-demo ## Raise the lab, crawl, ask for TCP options, download, print Tables 1 and 2 beside published values.
+demo-downloads: setup-downloads ## Raise the lab, crawl, ask for TCP options, download, print Tables 1 and 2 beside published values.
 	@deploy/demo_downloads.sh
 
 airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
@@ -50,6 +53,11 @@ airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edg
 superset: ## Start Superset, the analyst's bench, on the store that FIRSTFLIGHT_STORE names; Ctrl-C ends it.
 	@deploy/setup.sh superset
 	@.venv/bin/python -m deploy.superset.start
+
+grafana: setup-demo ## Write the data source and dashboards for Grafana into var/grafana.
+	@rm -rf var/grafana
+	@.venv/bin/python -m reports.grafana var/grafana
+	@echo "var/grafana (deploy/grafana/README.md)"
 
 test: setup ## Run every test but those of the targets *-test below.
 	$(CARGO_TEST) --quiet --release --workspace --locked
@@ -126,6 +134,15 @@ lint: setup ## Check style, types, imports between folders, words, and the nativ
 audit: setup ## Hold pinned dependencies against the vulnerability database in FIRSTFLIGHT_ADVISORIES.
 	@.venv/bin/python deploy/audit.py
 
+# Lists of requirements name everything, so nothing is resolved.
+hashes: setup ## Write deploy/hashes, with which pip compares what it downloads, after a change of requirements*.txt.
+	for file in requirements*.txt; do \
+		.venv/bin/uv pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11.2 \
+			--output-file deploy/hashes/$$file $$file || exit; \
+	done
+
+# Measured as machines run it.
+bench: export CARGO_PROFILE_RELEASE_LTO := thin
 bench: setup ## Measure speed and size, each with how it was measured.
 	.venv/bin/python -m bench
 

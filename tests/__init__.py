@@ -1,1 +1,1 @@
-"""Tests; a package, because an installed one may have the same name."""
+"""Tests. They are a package, because an installed package may have the same name."""

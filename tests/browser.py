@@ -1,8 +1,9 @@
 """A real browser for tests of pages: Debian's headless Chromium and its chromedriver.
 
-By default Chromium contacts the Internet for updates and accounts at its start. Here it resolves no name, and
-requests to other hosts than this machine's loopback go to a proxy that does not exist: with these switches
-tcpdump captured no packet leaving a namespace with a default route, without them dozens.
+By default, Chromium contacts the Internet at its start, for updates and accounts. The switches below disable
+name resolution, and send requests for hosts other than loopback to a proxy that does not exist. In a
+namespace with a default route, tcpdump captured no outgoing packet with these switches, and dozens without
+them.
 
 A test module gets the fixture by an import: `from tests.browser import browser as browser`.
 """
@@ -49,22 +50,22 @@ DESK = (1280, 900)
 
 @dataclass(frozen=True)
 class Visit:
-    """Requests and console messages of a page while it was loaded."""
+    """Requests and console messages during a page's load."""
 
     requests: list[str]
-    """Requested addresses, the page's own first."""
+    """Requested addresses, starting with the page."""
     complaints: list[str]
     """Lines of the console: errors, warnings, violations of the content policy."""
 
 
 class Browser:
-    """One browser with one tab. `driver` is Selenium's, for other needs of a test."""
+    """A browser with one tab. Tests can use Selenium's `driver` directly."""
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
 
     def open(self, url: str, size: tuple[int, int] = DESK) -> Visit:
-        """Load a page (a file or on loopback) in a window of `size` CSS pixels; a phone's if it is narrow."""
+        """Load a page (a file or on loopback) in a window of `size` CSS pixels; emulate a phone if narrow."""
         parts = urlsplit(url)
         assert parts.scheme == "file" or parts.hostname in ("127.0.0.1", "::1", "localhost"), (
             f"{url} is neither a file nor on loopback: tests open nothing else"
@@ -76,26 +77,26 @@ class Browser:
         )
         self.driver.get("about:blank")
         for log in ("performance", "browser"):
-            self.driver.get_log(log)  # earlier entries are not this page's
+            self.driver.get_log(log)  # discard entries of earlier pages
         self.driver.get(url)
         return Visit(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
 
     def press(self, selector: str) -> None:
-        """Click on what leads to another page, and wait until it is loaded: a click alone may not."""
+        """Click on a link or button that opens another page, and wait until the page is loaded."""
         self.script("window.left = false")
         self.driver.find_element("css selector", selector).click()
-        # While one page replaces the other, a script may find neither.
+        # Scripts can fail during the change of pages.
         WebDriverWait(self.driver, PATIENCE_S, ignored_exceptions=[WebDriverException]).until(
             lambda _: self.script("return window.left !== false && document.readyState === 'complete'"),
             f"the page after {selector}",
         )
 
     def script(self, text: str, *arguments: Any) -> Any:
-        """Run JavaScript from outside the page and return its `return` value."""
+        """Run JavaScript from outside the page and return the `return` value."""
         return self.driver.execute_script(text, *arguments)
 
     def pdf(self) -> bytes:
-        """Return the page as a PDF, in its own page size."""
+        """Return the page as a PDF, in the CSS page size."""
         options = {"preferCSSPageSize": True, "printBackground": True}
         return base64.b64decode(self._devtools("Page.printToPDF", options)["data"])
 
@@ -120,7 +121,7 @@ class Browser:
 
 
 def start() -> Browser:
-    """Start a browser; the caller ends it by `driver.quit()`. Fails if Chromium or its driver is missing."""
+    """Start a browser; the caller stops it with `driver.quit()`. Fails without Chromium and chromedriver."""
     program, driver = (shutil.which(name) for name in ("chromium", "chromedriver"))
     assert program and driver, "chromium or chromedriver is missing: make setup"
     options = Options()
@@ -135,7 +136,7 @@ def start() -> Browser:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for the tests of one module."""
+    """A browser for the tests in a module."""
     started = start()
     try:
         yield started

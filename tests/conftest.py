@@ -1,16 +1,17 @@
-"""Distributes the tests over the processes of `make test`, and isolates these."""
+"""Distributes the tests over the processes of `make test`, and isolates these processes."""
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from tests import drawn, isolation
 
-# Tests of these folders share a lab, a campaign or servers, which one process starts for all of them.
+# Tests in each of these folders share a lab, a campaign or servers, so one process runs them all.
 TOGETHER = (
     "tests/end_to_end/",
     "tests/lab_network/",
@@ -21,9 +22,10 @@ TOGETHER = (
     "tests/dashboard/",
     "tests/download/",
     "tests/queries/",
+    "tests/recipes/",
     "tests/report/",
 )
-# Started first, the longest first, so that the last ones are short.
+# These start first, in the order of their length, so that short tests finish last.
 LONGEST = (
     "tests/testbed/guests/test_trials.py",
     "tests/airflow/test_site.py",
@@ -35,17 +37,18 @@ LONGEST = (
     "tests/campaign_loopback/",
 )
 
-# Groups that can be run alone (`make test-unit` ...); a test is in one of them.
+# Groups that can run separately (`make test-unit` ...). A test is in exactly one group.
 GROUPS = {
     "unit": "needs no lab, no site and no browser",
-    "lab": "starts the lab, or its own servers",
-    "site": "has real Airflow, PostgreSQL",
+    "lab": "starts the lab or servers",
+    "site": "starts real Airflow and PostgreSQL",
     "browser": "opens pages in a browser",
     "testbed": "runs guests in simulated time; needs the kernel of `make testbed-setup`",
     "superset": "starts Superset; needs the environment of `deploy/setup.sh superset` (`make superset-test`)",
     "cloud": "runs OpenTofu or cloud-init, which `make cloud-test` builds and unpacks",
-    "dist": "installs what `make dist` built",
-    "machines": "installs a site on machines of systemd-nspawn (`make deploy-test`); root only",
+    "dist": "installs the output of `make dist`",
+    "recipes": "changes a copy of the tree as docs/architecture.md says (`make test-long GROUP=recipes`)",
+    "machines": "installs a site on machines of systemd-nspawn (`make deploy-test`); needs root",
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
@@ -54,8 +57,8 @@ LAB = (
 )
 
 
-# Tests that depend on a clock: those of the table of docs/design/0013, where each has what it protects
-# (tests/test_timing_table.py). `make test-timing` repeats them, idle and under load.
+# Tests that depend on a clock. The table in docs/design/0013 has the purpose of each, and
+# tests/test_timing_table.py compares the two lists. `make test-timing` repeats them, idle and under load.
 TIMING = (
     *("tests/end_to_end/test_agreement.py", "tests/end_to_end/test_delays.py"),
     *("tests/end_to_end/test_truth.py", "tests/end_to_end/test_table1.py::test_trace"),
@@ -86,11 +89,11 @@ TIMING = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Move a process that runs tests into a separate network namespace, before anything is imported."""
+    """Move a process that runs tests into a separate network namespace before it imports any module."""
     for name, meaning in GROUPS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     config.addinivalue_line("markers", "timing: depends on a clock (docs/design/0013)")
-    config.addinivalue_line("markers", "drawn: one of several costly cases (tests/drawn.py)")
+    config.addinivalue_line("markers", "drawn: in the sample of costly cases (tests/drawn.py)")
     drawn.ensure_seed()
     hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
     if not hands_out:
@@ -98,26 +101,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the seed that draws costly cases."""
-    which = "all" if drawn.are_all() else f"by {drawn.SEED}={os.environ[drawn.SEED]}"
-    terminalreporter.write_line(f"costly cases drawn: {which} (tests/drawn.py)")
+    """Print the seed of the sample of costly cases."""
+    which = "all" if drawn.are_all() else f"{drawn.SEED}={os.environ[drawn.SEED]}"
+    terminalreporter.write_line(f"sample of costly cases: {which} (tests/drawn.py)")
 
 
 def group(nodeid: str) -> str:
-    """Return the unit of distribution: a folder whose tests share their world, else a file."""
+    """Return the unit of distribution: a folder with a shared test environment, else a file."""
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.split("::")[0])
 
 
 def rank(nodeid: str) -> int:
-    """Return the rank in the order: those of LONGEST as listed, then the rest."""
+    """Return the position in the order: tests in LONGEST as listed, then all others."""
     return next((n for n, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
 def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
-    """Return the one of GROUPS that a test is in."""
+    """Return the name for a test's group (GROUPS)."""
     if nodeid.startswith("tests/airflow/"):
         return "site"
-    for name in ("superset", "cloud", "dist", "machines"):
+    for name in ("superset", "cloud", "dist", "machines", "recipes"):
         if nodeid.startswith(f"tests/{name}/"):
             return name
     if "browser" in fixtures:
@@ -127,9 +130,20 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
     return "lab" if nodeid.startswith(LAB) else "unit"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep thousands of tests out of garbage collections: they exist until the process exits."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its group, those that depend on a clock too, and sort the longest first."""
+    """Mark each test with its group, mark tests that depend on a clock, and sort the longest first."""
     for item in items:
         if item.nodeid.startswith(TIMING):
             item.add_marker("timing")

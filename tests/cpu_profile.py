@@ -1,8 +1,8 @@
-"""A pytest plugin that prints what each folder and the costliest tests cost (`make test-profile`).
+"""A pytest plugin that prints the cost of each folder and of the costliest tests (`make test-profile`).
 
-The cost of a test is the CPU time, in user and system mode, of the process that runs it and of the children
-that it waited for, from the set-up of the test to its tear-down. A fixture counts for the first test that
-uses it. The second column is elapsed time, which depends on the load of the machine.
+A test's cost is the CPU time, in user and system mode, of the process that runs it and of the children
+that it waited for, from the test's setup to its teardown. The first test that uses a fixture has the cost of
+the fixture. The second column is elapsed time, which depends on the load of the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEGUN = pytest.StashKey[tuple[float, float]]()
 
 @dataclass(frozen=True)
 class Cost:
-    """What one test took: CPU seconds and elapsed seconds."""
+    """A test's cost: CPU seconds and elapsed seconds."""
 
     nodeid: str
     cpu_s: float
@@ -68,20 +68,20 @@ def _line(cpu_s: float, elapsed_s: float, rest: str) -> str:
 
 
 class Profile:
-    """Measures each test in the process that runs it, and collects the costs where the summary is printed."""
+    """Measures each test in its process, and collects the costs in the process that prints the summary."""
 
     def __init__(self) -> None:
         self._costs: list[Cost] = []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
-        """Note where the test begins."""
+        """Record the start of the test."""
         item.stash[_BEGUN] = (cpu_seconds(), time.monotonic())
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
-        """Add the cost to the properties of the test, which the report of its tear-down carries."""
+        """Add the cost to the test's properties; the report of the teardown contains them."""
         try:
             return (yield)
         finally:
@@ -89,7 +89,7 @@ class Profile:
             item.user_properties.append(("cost", [cpu_seconds() - cpu_s, time.monotonic() - at]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the cost of a test that ended."""
+        """Collect a finished test's cost."""
         for name, value in report.user_properties:
             if report.when == "teardown" and name == "cost" and isinstance(value, list):
                 self._costs.append(Cost(report.nodeid, *value))

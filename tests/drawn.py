@@ -1,7 +1,7 @@
-"""Draws some of a test's costly parameters: a few in each run, all of them in `make test-long`.
+"""Samples a test's costly parameters: a few in each run, all parameters in `make test-long`.
 
-A kill at some moment costs a whole campaign, and the moments differ little. Each run draws other moments by a
-seed, which its summary prints. `FIRSTFLIGHT_TEST_SEED=SEED make test` draws the same again.
+Each kill at a certain time costs a whole campaign, and the cases differ little. Each run samples other cases,
+with a seed that its summary prints. `FIRSTFLIGHT_TEST_SEED=SEED make test` repeats a sample.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def ensure_seed() -> None:
 
 
 def are_all() -> bool:
-    """Return whether this run takes all parameters."""
+    """Return whether this run uses all parameters."""
     return os.environ.get(ALL, "") not in ("", "0")
 
 
 def few(name: str, values: Iterable[T], count: int) -> list[T]:
-    """Return `count` of the values in their order, drawn for the test `name`; all in `make test-long`."""
+    """Return a sample of `count` values for the test `name`, in order; all values in `make test-long`."""
     everything = list(values)
     if are_all() or count >= len(everything):
         return everything
@@ -43,7 +43,7 @@ def generator(name: str) -> random.Random:
 
 
 def parametrize(names: str, values: Iterable[object], count: int) -> pytest.MarkDecorator:
-    """Like pytest.mark.parametrize, with `count` of the values; each case has the mark `drawn`."""
+    """Like pytest.mark.parametrize, with a sample of `count` values. Each case has the mark `drawn`."""
     cases = few(names, values, count)
     return pytest.mark.parametrize(names, [_marked(case) for case in cases])
 

@@ -1,4 +1,4 @@
-"""Programs with a feed whose first commands are there before they start."""
+"""Starts programs with a feed that already contains the first commands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 
 def started(command: Sequence[str], *lines: str) -> subprocess.Popen[str]:
-    """Start a program whose standard input already holds `lines`, and return it; its messages can be read.
+    """Start a program with `lines` in its standard input, and return it. Its stderr is a pipe.
 
-    So what it does with these commands does not depend on when this process goes on.
+    The program's behaviour for these commands therefore does not depend on the speed of this process.
     """
     read, write = os.pipe()
     os.write(write, "".join(f"{line}\n" for line in lines).encode())

@@ -1,7 +1,8 @@
-"""A separate network namespace for each test process: loopback, and no route out.
+"""A separate network namespace for each test process, with loopback but without routes to other networks.
 
-Ports and addresses of processes do not conflict, so any tests may run in parallel, and packets sent by
-mistake have no route. `isolation.py PROGRAM [ARGUMENT...]` runs a program in one: cargo's test binaries.
+Ports and addresses of processes do not conflict, so any tests may run in parallel. Packets sent by mistake
+have no route. `isolation.py PROGRAM [ARGUMENT...]` runs a program in such a namespace; cargo uses it to run
+test binaries.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ IFF_UP = 1
 def enter() -> None:
     """Move the calling thread, and its later children, into a new network namespace with `lo` up.
 
-    Raises OSError without the right to make one (CAP_SYS_ADMIN), which `tests/isolated` grants.
+    Raises OSError without the right to create one (CAP_SYS_ADMIN), which `tests/isolated` grants.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
@@ -43,10 +44,13 @@ def interfaces() -> list[str]:
 
 
 def routes() -> list[str]:
-    """Return the lines of its IPv4 routing table, without the heading."""
+    """Return the lines of the namespace's IPv4 routing table, without the heading."""
     return Path("/proc/thread-self/net/route").read_text(encoding="ascii").splitlines()[1:]
 
 
 if __name__ == "__main__":
     enter()
-    os.execvp(sys.argv[1], sys.argv[1:])
+    try:
+        os.execvp(sys.argv[1], sys.argv[1:])
+    except OSError as error:
+        sys.exit(f"cannot start {sys.argv[1]}: {error.strerror}")

@@ -1,9 +1,9 @@
-"""`make test-long`: the checks that take too long for each change, with a table at the end.
+"""`make test-long`: the checks that take too long to run for each change. Prints a table at the end.
 
     python -m tests.long [--group NAME]...
 
-Run it before a release and after a large change. The groups run one after the other; one that fails does not
-stop the others. var/test-long/GROUP.log keeps the output of each. Exit status 0: all groups passed.
+Run it before a release and after a large change. The groups run one after the other. A failed group does not
+stop the others. Each group writes its output to var/test-long/GROUP.log. Exit status 0: all groups passed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests import drawn
 TREE = Path(__file__).parent.parent
 LOGS = TREE / "var" / "test-long"
 PYTEST = ("tests/isolated", sys.executable, "-m", "pytest", "-q")
-# pytest's closing line, and cargo's.
+# The last line of pytest and of cargo.
 _CLOSING = re.compile(
     r"^(?:=+ )?(\d+ (?:passed|failed).*?)(?: =+)?$|^test result: (.*?);? finished", re.MULTILINE
 )
@@ -31,7 +31,7 @@ _CLOSING = re.compile(
 
 @dataclass(frozen=True)
 class Group:
-    """A command that checks something; `meaning` says what, and `env` adds to its environment."""
+    """A command that runs checks, and their description. `env` adds to its environment."""
 
     meaning: str
     argv: Sequence[str]
@@ -40,12 +40,12 @@ class Group:
 
 GROUPS = {
     "drawn": Group(
-        "all moments at which programs are killed, of which `make test` draws a few",
+        "all cases of kills at random times; `make test` runs a sample of them",
         (*PYTEST, "-n", "3", "-m", "drawn"),
         {drawn.ALL: "1"},
     ),
     "timing": Group(
-        "three rounds of the tests that depend on a clock, beside two busy loops",
+        "three rounds of the tests that depend on a clock, with two busy loops in parallel",
         ("deploy/repeat_timing.sh", "3", "2", "1"),
     ),
     "soak": Group(
@@ -55,17 +55,25 @@ GROUPS = {
             *("--rate", "20000", "--resolve-rate", "60000"),
         ),
     ),
+    "pages": Group(
+        "screenshots of the dashboard on stores with a day and a year, in var/test-long/pages",
+        ("tests/isolated", sys.executable, "-m", "tests.dashboard.screenshots", str(LOGS / "pages")),
+    ),
+    "recipes": Group(
+        "a stage and a query, added to a copy of the tree as docs/architecture.md says",
+        (*PYTEST, "-m", "recipes", "tests/recipes"),
+    ),
     "testbed": Group("the tests in simulated time", ("make", "testbed-test")),
-    "superset": Group("Superset with the assets of deploy/superset", ("make", "superset-test")),
+    "superset": Group("Superset with its generated assets", ("make", "superset-test")),
     "cloud": Group("OpenTofu and cloud-init on deploy/cloud", ("make", "cloud-test")),
-    "dist": Group("what `make dist` builds, installed without network and compilers", ("make", "dist-test")),
-    "deploy": Group("a site by the playbook on machines of systemd-nspawn (root)", ("make", "deploy-test")),
+    "dist": Group("the output of `make dist`, installed without network or compilers", ("make", "dist-test")),
+    "deploy": Group("a site installed with the playbook in systemd-nspawn (root)", ("make", "deploy-test")),
 }
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a group ended: exit status, elapsed seconds, and the closing line of its tests, if it has one."""
+    """A group's result: exit status, elapsed seconds, and the tests' last line, if any."""
 
     name: str
     status: int
@@ -74,7 +82,7 @@ class Result:
 
 
 def run(name: str, group: Group, logs: Path = LOGS) -> Result:
-    """Run a group; keep its output in `logs`."""
+    """Run a group; write its output to `logs`."""
     logs.mkdir(parents=True, exist_ok=True)
     log, begun = logs / f"{name}.log", time.monotonic()
     with log.open("wb") as output:
@@ -88,7 +96,7 @@ def run(name: str, group: Group, logs: Path = LOGS) -> Result:
 
 
 def closing(text: str) -> str:
-    """Return the last closing line of a test runner in `text`, or its last line."""
+    """Return the last closing line from a test runner in `text`, or its last line."""
     found = [first or second for first, second in _CLOSING.findall(text)]
     lines = text.split("\n")
     return found[-1] if found else next((line for line in reversed(lines) if line.strip()), "no output")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Table 1, percent: the largest share of instant ACK.
+# Table 1: the largest share of instant ACKs, in percent.
 TABLE_1 = {
     "Akamai": 32.2,
     "Amazon": 41.0,

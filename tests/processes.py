@@ -1,4 +1,4 @@
-"""Finds processes of the programs under test, and lets halted ones go on once a signal waits for them."""
+"""Finds processes of the programs under test, and continues stopped processes once a signal is pending."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from tests.waiting import until
 
 
 def running(pid: int, program: str) -> list[int]:
-    """Return `pid` and its descendants, as far as they run `program`."""
+    """Return the processes that run `program`, among `pid` and its descendants."""
     found = []
-    for one in descendants([pid]):
+    for process in descendants([pid]):
         with suppress(OSError):
-            if Path(f"/proc/{one}/exe").readlink().name == program:
-                found.append(one)
+            if Path(f"/proc/{process}/exe").readlink().name == program:
+                found.append(process)
     return found
 
 
 def pending(pid: int) -> int:
-    """Return the signals of a process that it has not handled yet, as a bit mask (bit 0: signal 1)."""
+    """Return a process's pending signals as a bit mask (bit 0: signal 1)."""
     return _signals(pid, "ShdPnd")
 
 
 def halt(pid: int) -> None:
-    """Send SIGSTOP to a process, and return when it stands still. ProcessLookupError if it has ended.
+    """Send SIGSTOP to a process, and wait until it is stopped. ProcessLookupError if it has exited.
 
-    Until then it does what it was doing, and handles a signal that comes later: SIGINT goes before SIGSTOP.
+    Until it is stopped, the process continues and handles later signals: the kernel delivers SIGINT before
+    SIGSTOP.
     """
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: _stands_still(pid), f"process {pid} to stand still")
+    until(lambda: _stands_still(pid), f"process {pid} to stop")
 
 
 def _stands_still(pid: int) -> bool:
-    """Return whether all threads of a process are stopped. ProcessLookupError if it has ended."""
+    """Return whether all threads in a process are stopped. ProcessLookupError if it has exited."""
     states = set()
     for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -48,7 +49,7 @@ def _stands_still(pid: int) -> bool:
 
 
 def handles(pid: int, number: signal.Signals) -> bool:
-    """Return whether a process has a handler for a signal: without one SIGINT and SIGTERM end it at once."""
+    """Return whether a process has a handler for a signal. Without one, SIGINT and SIGTERM kill it."""
     with suppress(OSError):
         return _has(number, _signals(pid, "SigCgt"))
     return False
@@ -64,7 +65,7 @@ def _has(number: signal.Signals, signals: int) -> bool:
 
 
 def go_on_when_interrupted(engines: Sequence[int]) -> None:
-    """Let halted engines go on, each once SIGINT is pending for it."""
+    """Continue each stopped engine as soon as SIGINT is pending for it."""
     waiting = set(engines)
 
     def all_go_on() -> bool:

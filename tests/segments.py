@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of all closed segments of a folder, in their order."""
+    """Return the rows of all closed segments in a folder, in order."""
     found: list[dict[str, Any]] = []
     for path in sorted(folder.glob("seg-*.arrow")):
         with pa.memory_map(str(path)) as source:
@@ -18,7 +18,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def count_of(folder: Path) -> int:
-    """Return the number of rows of all closed segments of a folder."""
+    """Return the number of rows in all closed segments in a folder."""
     count = 0
     for path in folder.glob("seg-*.arrow"):
         with pa.memory_map(str(path)) as source:

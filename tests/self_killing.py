@@ -1,4 +1,4 @@
-"""Runs of a stage that kill themselves with -9 before their Nth step."""
+"""Runs a stage that kills itself with SIGKILL before its Nth step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Self
 
 from firstflight.layout import StageKey
 
-# Each run is a fork of one process, which has imported what the stage needs.
+# Each run is a fork of a process that has already imported the stage's modules.
 _PROGRAM = """
 import importlib, json, os, shutil, signal, sys, traceback
 from pathlib import Path
@@ -24,7 +24,7 @@ left, engines = 0, 0
 def counted(function):
     def call(*arguments, **options):
         global left
-        # Progress is written as often as time passes.
+        # The number of writes of progress depends on time, so they are not steps.
         shown = str(arguments[0]).endswith("progress.json") or "progress" in str(arguments[1:2])
         left -= engines <= 0 and not shown
         if left == 0:
@@ -61,9 +61,10 @@ for line in sys.stdin:
 
 
 class Runs:
-    """A context in which the stage of a module is run, each time in a process of its own.
+    """A context manager that runs a module's stage, each time in a separate process.
 
-    Steps: a file gets its name or is removed, a folder is removed, a program that reads captures has ended.
+    A step is the rename or removal of a file, the removal of a folder, or the exit of a program that reads
+    captures.
     """
 
     def __init__(self, module: str) -> None:
@@ -80,9 +81,10 @@ class Runs:
         self._process.communicate()
 
     def killed_before(self, step: int, run: Path, key: StageKey, *, engines: int = 0) -> bool:
-        """Run the stage of `key` in the run at `run`; return whether it came to that step, and so to its end.
+        """Run the stage of `key` in the run at `run`; return whether it reached that step and was killed.
 
-        Steps count from 1, from the end of so many engines on. AssertionError if the stage failed.
+        Steps count from 1, starting when `engines` engines have finished. Raises AssertionError if the stage
+        failed.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         print(

@@ -1,4 +1,4 @@
-"""Whether engines that share limits keep them together, and take turns."""
+"""Checks that engines with shared limits take turns and together keep the limits."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 MS = 1_000_000
 SECOND = 1_000 * MS
-# Of both engines: together six seconds at 20 a second, several turns even if one engine starts seconds later.
+# Probes of each engine. Both together send for six seconds at 20 a second. This is several turns, even if one
+# engine starts seconds later.
 EACH = 60
 
 
 def check_turns(sent: list[tuple[int, int]], each: int) -> None:
-    """Check what left, as (time in ns, engine 0 or 1), `each` of both, of engines that share 20 a second.
+    """Check the packets of two engines that share 20 a second: `each` packets per engine.
 
-    Limit and slack (300 ms) hold for the times of the engines' decisions; stamps are somewhat later, which
-    changes single gaps but not their median.
+    A packet is (time in ns, engine 0 or 1). Limit and slack (300 ms) apply to the times of the engines'
+    decisions. Timestamps are slightly later. This changes single gaps but not their median.
     """
     sent = sorted(sent)
     assert [index for _, index in sent].count(0) == each == [index for _, index in sent].count(1)
@@ -33,9 +34,9 @@ def check_turns(sent: list[tuple[int, int]], each: int) -> None:
 
 
 class Sent(NamedTuple):
-    """A probe of engine number `who`: it had not left before `left_ns`, and was seen under way at `seen_ns`.
+    """A probe of engine number `who`: it left at `left_ns` or later, and was on the link at `seen_ns`.
 
-    Both are times of packets (UTC), and may be the same one. 0: nothing says when it left.
+    Both are times of packets (UTC), and may be of the same packet. `left_ns` is 0 if unknown.
     """
 
     seen_ns: int
@@ -44,7 +45,7 @@ class Sent(NamedTuple):
     ip: str
 
     def moved(self, seen_ns: int) -> Sent:
-        """Return the same probe, seen at another time, at which it also left."""
+        """Return the same probe, sent and seen at another time."""
         return self._replace(seen_ns=seen_ns, left_ns=seen_ns)
 
 
@@ -59,10 +60,11 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits (probes a second) that `of` engines keep together by turns; their clocks differ by `slack_s`.
+    """Limits (probes a second) that `of` engines share by turns; their clocks differ by `slack_s`.
 
-    Design 0008 has the rule. All are checked by decisions, so nothing depends on what delays engines or
-    packets: the engine's decision lies between two times of packets, and is only judged where that suffices.
+    Design 0008 has the rule. The checks use the times of the engines' decisions, so delays of engines or
+    packets do not matter. A decision lies between two times of packets; a check only fails if every decision
+    time in that interval breaks the limit.
     """
 
     of: int
@@ -72,40 +74,40 @@ class Limits:
 
     @property
     def pause_ns(self) -> int:
-        """The pause at the end of a turn, a fifth of it."""
+        """The pause at the end of a turn, one fifth of the turn."""
         return int((1 / min(self.prefix_rate, self.address_rate) + self.slack_s) * SECOND)
 
     def check(self, sent: Sequence[Sent], dense: Set[str] = frozenset({"prefix", "address"})) -> None:
-        """Check that none is broken, and that each is found broken in the same probes with a fault.
+        """Check that the probes keep all limits, and that probes with an injected fault break them.
 
-        `dense`: the limits that have enough probes to be found broken by probes that are closer.
+        `dense`: the limits with enough probes to break if the probes move closer together.
         """
         assert self.broken(sent) == {}
-        closer = [one.moved(one.seen_ns // 4) for one in sent]
+        closer = [probe.moved(probe.seen_ns // 4) for probe in sent]
         assert self.broken(closer).keys() >= dense
-        early = [one.moved(one.seen_ns - self.pause_ns) for one in sent]
+        early = [probe.moved(probe.seen_ns - self.pause_ns) for probe in sent]
         assert self.broken(early).keys() == {"turn"}
-        others = [one._replace(who=(one.who + 1) % self.of) for one in sent]
+        others = [probe._replace(who=(probe.who + 1) % self.of) for probe in sent]
         assert self.broken(others).keys() == {"turn"}
         assert self.broken(self.without_turns(sent)).keys() >= {"prefix", "turn"}
 
     def without_turns(self, sent: Sequence[Sent]) -> list[Sent]:
-        """Return the same probes of engines that each have the whole limit of a prefix, at any time."""
+        """Return the same probes as sent by engines without turns, each at a prefix's full limit."""
         found, before = [], Counter[tuple[int, str]]()
-        begun_ns = min(one.seen_ns for one in sent)
-        for one in sorted(sent):
-            place = one.who, prefix_of(one.ip)
-            found.append(one.moved(begun_ns + int(before[place] * SECOND / self.prefix_rate)))
+        begun_ns = min(probe.seen_ns for probe in sent)
+        for probe in sorted(sent):
+            place = probe.who, prefix_of(probe.ip)
+            found.append(probe.moved(begun_ns + int(before[place] * SECOND / self.prefix_rate)))
             before[place] += 1
         return found
 
     def broken(self, sent: Iterable[Sent]) -> dict[str, object]:
-        """Return which limits the engines did not keep together, and where."""
+        """Return the limits that the engines together exceeded, and where."""
         decisions = decided(sent)
         groups: dict[str, dict[str, list[Decided]]] = {"prefix": {}, "address": {}}
-        for one in decisions:
-            groups["prefix"].setdefault(prefix_of(one.ip), []).append(one)
-            groups["address"].setdefault(one.ip, []).append(one)
+        for decision in decisions:
+            groups["prefix"].setdefault(prefix_of(decision.ip), []).append(decision)
+            groups["address"].setdefault(decision.ip, []).append(decision)
         rates = {"prefix": self.prefix_rate, "address": self.address_rate}
         found: dict[str, object] = {
             name: [dense for group in groups[name].values() for dense in too_dense(group, rate)]
@@ -113,14 +115,15 @@ class Limits:
         }
         slack_ns = int(self.slack_s * SECOND)
         found["turn"] = [
-            one
-            for one in decisions
-            if self.allowed_from(one.who, one.ip, one.after_ns - slack_ns) > one.until_ns + slack_ns
+            decision
+            for decision in decisions
+            if self.allowed_from(decision.who, decision.ip, decision.after_ns - slack_ns)
+            > decision.until_ns + slack_ns
         ]
-        return {name: where for name, where in found.items() if where}
+        return {name: places for name, places in found.items() if places}
 
     def allowed_from(self, who: int, ip: str, at_ns: int) -> int:
-        """Return when engine `who` may probe the prefix of `ip`, from `at_ns` on (UTC)."""
+        """Return the earliest time from `at_ns` (UTC) when engine `who` may probe the prefix of `ip`."""
         length_ns = 5 * self.pause_ns
         turn, begun_ns = divmod(at_ns, length_ns)
         wait = (who - turn - _hash_of_prefix(ip)) % self.of
@@ -130,13 +133,13 @@ class Limits:
 
 
 def decided(sent: Iterable[Sent]) -> list[Decided]:
-    """Return when each probe was decided.
+    """Return the interval in which the engine decided to send each probe.
 
-    An engine decides for several prefixes at once, and sends them all before it decides again. So it decides
-    for a prefix after the last probe to that prefix had left.
+    An engine decides on a batch of several prefixes, and sends the whole batch before it decides again. So it
+    decides on a prefix after the last probe to that prefix has left.
     """
     found, last = [], dict[tuple[int, str], int]()
-    for probe in sorted(sent, key=lambda one: one.left_ns or one.seen_ns):
+    for probe in sorted(sent, key=lambda sent_probe: sent_probe.left_ns or sent_probe.seen_ns):
         place = probe.who, prefix_of(probe.ip)
         found.append(Decided(last.get(place, 0), probe.seen_ns, probe.who, probe.ip))
         last[place] = max(last.get(place, 0), probe.left_ns)
@@ -144,14 +147,14 @@ def decided(sent: Iterable[Sent]) -> list[Decided]:
 
 
 def too_dense(decisions: Iterable[Decided], rate: float) -> list[str]:
-    """Return where decisions that share a limit of `rate` a second, of one engine or several, are too dense.
+    """Return where the engines' decisions exceed their shared limit of `rate` a second.
 
-    Of n decisions within an interval the last is n - 1 gaps behind the first.
+    The last of n decisions in an interval must follow the first by at least n - 1 gaps.
     """
     gap_ns, found = int(SECOND / rate), []
-    ordered = sorted(decisions, key=lambda one: one.until_ns)
-    for begin in sorted({one.after_ns for one in ordered} - {0}):
-        within = [one.until_ns for one in ordered if one.after_ns >= begin]
+    ordered = sorted(decisions, key=lambda decision: decision.until_ns)
+    for begin in sorted({decision.after_ns for decision in ordered} - {0}):
+        within = [decision.until_ns for decision in ordered if decision.after_ns >= begin]
         found += [
             f"{number + 1} in {until - begin} ns"
             for number, until in enumerate(within)

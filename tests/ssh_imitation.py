@@ -1,7 +1,8 @@
-"""Runs a command as `ssh HOST` does: elsewhere, with its standard input forwarded and no signal.
+"""Runs a command like `ssh HOST`: in another session, with standard input forwarded but without signals.
 
-The command is in a session of its own and outlives this program, but its input ends with it. What came first
-is in its input when it starts: otherwise this program could be killed before it has forwarded anything.
+The command outlives this program, but its input closes when this program exits. The first chunk of input is
+in the pipe before the command starts. Otherwise, a kill of this program could happen before it forwards any
+input.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 
 
 def main(argv: list[str]) -> int:
-    """Run `argv`; return its exit status."""
+    """Run `argv`; return the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     its_input, forwarded = os.pipe()
     os.write(forwarded, os.read(0, 4096))

@@ -1,7 +1,7 @@
-"""Stores for tests: one with all tables, made once per process and copied; questions without a new process.
+"""Stores for tests: a template with all tables, created once per process and copied; queries in this process.
 
-Making the tables costs two CPU seconds, a copy 0.1. `firstflight sql` costs one second, a question in this
-process 0.2.
+The creation of the tables costs two CPU seconds, a copy 0.1. `firstflight sql` costs one second, a query in
+this process 0.2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def with_tables(folder: Path) -> str:
 
 
 def asked(url: str, query: str, output_format: str = "TSV") -> str:
-    """Return what `firstflight sql QUERY --format FORMAT` prints."""
+    """Return the output of `firstflight sql QUERY --format FORMAT`."""
     return ask.formatted(query, output_format, url)[0].decode()
 
 

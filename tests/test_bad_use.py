@@ -1,4 +1,4 @@
-"""Wrong use of the commands: one sentence, the exit status of docs/interfaces.md, never a traceback."""
+"""Wrong use of the commands: one sentence, the exit status in docs/interfaces.md, and no traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from firstflight.run.run import Run
 from store.load.record_file import RecordFile
 from tests import minimal
 
-RUN = "RUN"  # in the tables below: the id of the existing run
+RUN = "RUN"  # in the tables below: the ID of the existing run
 Outcome = tuple[int, str]
 
 
@@ -49,6 +49,21 @@ def end_of(
     ("arguments", "message"),
     [
         (["nosuch"], "No such command 'nosuch' (see firstflight --help)"),
+        (["quer"], "No such command 'quer'. Did you mean 'query'? (see firstflight --help)"),
+        (["schema", "quic_prob"], "there is no record kind 'quic_prob'; did you mean quic_probe or"),
+        (["query", "iack_shar"], "there is no query 'iack_shar'; did you mean iack_share or"),
+        (["query", "iack_share", "--param", "rn=newest"], "; did you mean run?"),
+        (["query", "iack_share", "--search", "x"], "--search lists queries: leave out NAME"),
+        (["report", "handshakes", "--part", "stack"], "'locations'; did you mean stacks? (see firstflight"),
+        (
+            ["campaign", "run", "--config", "c.toml", "--set", "probe.rat=1"],
+            "no such setting; did you mean rate?",
+        ),
+        (
+            ["campaign", "run", "--config", "c.toml", "--set", "prob.rate=1"],
+            "no such setting; did you mean probe?",
+        ),
+        (["sql"], "give a query, or `-` to read it from standard input"),
         (["stage"], "(see firstflight stage --help)"),
         (["schema", "quic_probe", "--format", "xml"], "'xml' is not one of"),
         (["runs", "\udcff"], "the argument b'\\xff' is not UTF-8"),
@@ -97,7 +112,7 @@ def test_wrong_use_is_one_sentence_and_exit_2(
     assert status == 2
     assert shown.startswith("firstflight: ") and shown.count("\n") == 1
     assert message in shown
-    assert not (run.path / "here").exists(), "nothing was done"
+    assert not (run.path / "here").exists(), "the command must have no effect"
 
 
 @pytest.mark.usefixtures("run")
@@ -145,6 +160,19 @@ def test_a_fault_of_ours_is_one_sentence_with_its_place(
     monkeypatch.setattr(sys, "argv", ["firstflight", *arguments])
     with pytest.raises(ZeroDivisionError):
         main.main()
+
+
+def test_a_package_that_the_demo_leaves_out_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def without(_name: str) -> object:
+        raise ModuleNotFoundError("No module named 'scrapy.http'", name="scrapy.http")
+
+    monkeypatch.setattr("importlib.import_module", without)
+    assert end_of(["crawl", "--help"], monkeypatch, capsys) == (
+        1,
+        "firstflight: the Python package 'scrapy' is missing: run `make setup`\n",
+    )
 
 
 def test_a_record_file_that_cannot_be_opened_is_not_called_broken(run: Run) -> None:

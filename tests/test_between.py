@@ -1,4 +1,4 @@
-"""The pause between two engines, by limits below one a second."""
+"""The pause between two engines, with limits below one a second."""
 
 from __future__ import annotations
 

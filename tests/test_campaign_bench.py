@@ -1,4 +1,4 @@
-"""The tables of `python -m bench campaign`, and its inputs that are made up."""
+"""The tables of `python -m bench campaign`, and its generated inputs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.campaign import stage_of
-from bench.campaign_world import made_names, made_table
-from bench.cost_table import GOALS, Row, parts, scaled, table, verdict
+from bench.campaigns.campaign import stage_of
+from bench.campaigns.campaign_world import made_names, made_table
+from bench.campaigns.cost_table import GOALS, Row, parts, scaled, table, verdict
 from crawler.routing import rib
 
 FEW = [
@@ -30,7 +30,7 @@ def test_costs_grow_by_a_straight_line_and_the_routing_table_does_not() -> None:
     assert probe.cpu_s == pytest.approx({"prober": 10.1, "Python": 10.9})
     assert (probe.peak_mb, probe.wall_s) == pytest.approx((199.0, 500.0))
     assert (probe.disk_mb, probe.capture_mb) == pytest.approx((100.0, 50.0))
-    assert load.all_cpu_s == 3.9  # less than before: not fewer than none
+    assert load.all_cpu_s == 3.9  # the fitted slope would be negative, so it is zero
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_table_has_a_line_for_each_stage_and_a_sum() -> None:
     assert lines[-1].split()[1:4] == ["9.40", "209.0", "16.9"]
 
 
-def test_a_process_of_several_stages_works_on_the_last_that_has_begun(tmp_path: Path) -> None:
+def test_a_process_of_several_stages_counts_for_the_last_started_one(tmp_path: Path) -> None:
     words = ["python", "-m", "cli", "stage", "resolve", "probe", "--run", str(tmp_path / "r"), "--here"]
     words += ["--vantage", "here", "--repetition", "1", "--centre-clock", "1"]
     assert stage_of(["python", "-m", "cli", "campaign", "run"]) is None
@@ -118,7 +118,7 @@ def test_made_names_differ_and_are_names() -> None:
     assert all(re.fullmatch(r"[a-z0-9]{6,20}\.[a-z.]+\.test", name) for name in names)
 
 
-def test_the_made_table_is_read_whole(tmp_path: Path) -> None:
+def test_the_generated_table_is_read_completely(tmp_path: Path) -> None:
     path = tmp_path / "rib.mrt"
     path.write_bytes(b"".join(made_table(66_000)))
     assert rib.convert([path], tmp_path / "rib.pyasn", "made up")["prefixes_v4"] == 66_000

@@ -1,4 +1,4 @@
-"""The capture beside the probe, with real tcpdump on loopback."""
+"""The capture during the probe stage, with real tcpdump on loopback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def send(count: int, port: int = 61950) -> None:
 
 
 def packets(path: Path) -> list[bytes]:
-    """Return the packets of a pcap file; fails when the file is not in nanoseconds."""
+    """Return the packets in a pcap file; fails when the file is not in nanoseconds."""
     data = path.read_bytes()
     assert struct.unpack_from("=I", data)[0] == 0xA1B23C4D, "not a pcap file in nanoseconds"
     found, at = [], 24
@@ -64,7 +64,7 @@ def test_every_packet_between_start_and_end_is_captured(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_gets_no_processor_is_waited_for(tmp_path: Path) -> None:
-    """As on a busy machine; what tcpdump had not read when it is stopped is lost."""
+    """A busy machine can stall tcpdump. Packets that tcpdump has not read when it stops are lost."""
     with new(tmp_path / "probe.pcap") as running:
         assert running._process is not None
         halt(running._process.pid)
@@ -78,7 +78,7 @@ def test_a_capture_that_gets_no_processor_is_waited_for(tmp_path: Path) -> None:
 def test_a_machine_that_suspends_tcpdump_for_ten_seconds_loses_no_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it starts, and while it ends: ten seconds were the limits of both."""
+    """tcpdump is suspended for 11 s at its start and for 11 s at its stop."""
     real = shutil.which("tcpdump")
     wrapped = tmp_path / "tcpdump"
     wrapped.write_text(
@@ -145,13 +145,13 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
         assert parent.stdout is not None
         tcpdump = int(parent.stdout.readline())
         until(lambda: (tmp_path / "probe.pcap.part").stat().st_size > 20 * 60, "20 packets in the file")
-        # A busy machine may suspend it: until it has ended, its file is not renamed.
+        # A busy machine may suspend tcpdump. Its file is not renamed until it has exited.
         halt(tcpdump)
         parent.kill()
     goes_on = threading.Timer(1, os.kill, (tcpdump, signal.SIGCONT))
     goes_on.start()
     capture_files.keep_parts(tmp_path)
-    # Its lock on the file is free some time before that.
+    # The lock on the file is released some time before the exit.
     until(lambda: _state(tcpdump) == "Z", "the end of tcpdump")
     assert capture_files.next_path(tmp_path).name == "probe-2.pcap"
     assert len(packets(tmp_path / "probe.pcap")) >= 20
@@ -165,7 +165,7 @@ def _state(pid: int) -> str:
         return "Z"
 
 
-def test_a_cut_capture_keeps_its_whole_packets(tmp_path: Path) -> None:
+def test_a_truncated_capture_keeps_its_complete_packets(tmp_path: Path) -> None:
     with new(tmp_path / "probe.pcap"):
         send(4)
     whole = (tmp_path / "probe.pcap").read_bytes()
@@ -202,7 +202,7 @@ def test_default_interface_is_one_of_ours_or_a_sentence() -> None:
         assert "interface" in str(error)
 
 
-def test_stopping_while_capturing_leaves_a_whole_file(tmp_path: Path) -> None:
+def test_stopping_while_capturing_leaves_a_complete_file(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), new(tmp_path / "probe.pcap"):
         send(5)
         os.kill(os.getpid(), signal.SIGINT)
@@ -211,8 +211,10 @@ def test_stopping_while_capturing_leaves_a_whole_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", STOPPING)
-def test_a_signal_while_the_capture_ends_leaves_a_whole_file(tmp_path: Path, number: signal.Signals) -> None:
-    before = {one: signal.getsignal(one) for one in STOPPING}
+def test_a_signal_while_the_capture_ends_leaves_a_complete_file(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    before = {stopping_signal: signal.getsignal(stopping_signal) for stopping_signal in STOPPING}
 
     def interrupt() -> None:
         until(lambda: signal.getsignal(number) != before[number], "the end of the capture")
@@ -223,8 +225,8 @@ def test_a_signal_while_the_capture_ends_leaves_a_whole_file(tmp_path: Path, num
             send(5)
             threading.Thread(target=interrupt, daemon=True).start()
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for stopping_signal, handler in before.items():
+            signal.signal(stopping_signal, handler)
     assert len(packets(tmp_path / "probe.pcap")) >= 5
     (record,) = capture_files.records(tmp_path)
     assert record.captured is not None

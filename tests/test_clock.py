@@ -1,4 +1,4 @@
-"""A wrong clock, compared with a real web server's Date and the campaign's own time."""
+"""A wrong clock, compared with a real web server's Date and the campaign's time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError
 from firstflight.run import clock
 from firstflight.system.clock import Offset
-from scanner.driver import process
+from scanner.driver import arguments
 from tests import minimal
 
 
 @contextmanager
 def web_server(ahead_s: float | None) -> Iterator[str]:
-    """Run a web server whose clock is ahead by so much; None: it sends no Date."""
+    """Run a web server with a clock that is ahead by `ahead_s`. If `None`, it sends no Date."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -57,8 +57,8 @@ def test_the_offset_to_a_web_server_is_within_its_uncertainty(ahead_s: float) ->
             error_us = offset.offset_us + ahead_s * 1e6
             assert abs(error_us) <= offset.uncertainty_us
             found += sum(abs(error_us + fault) > offset.uncertainty_us for fault in (1_000_000, -1_000_000))
-            time.sleep(0.23)  # the next at another part of a second
-    assert found > 5, "an error of a second, in either direction, is outside of the uncertainty"
+            time.sleep(0.23)  # measure the next offset at another fraction of the second
+    assert found > 5, "errors of one second, in either direction, must exceed the uncertainty"
     message = clock.warning(offset, warn_s=5)
     assert (message is None) == (ahead_s == 0)
     if message is not None:
@@ -69,7 +69,7 @@ def test_the_offset_to_the_campaign_counts_from_the_start_of_the_process() -> No
     started_ns = clock._started_ns()
     assert started_ns < time.time_ns()
     assert wrong_by_us(0) <= 0
-    assert wrong_by_us(1_000_000) > 0, "a clock that is a second off"
+    assert wrong_by_us(1_000_000) > 0, "a clock error of one second must be detected"
     offset = clock.against_centre(started_ns - 42 * 10**9)
     assert "42.0 s ahead of the campaign's clock" in str(clock.warning(offset, warn_s=5))
     assert clock.warning(offset, warn_s=60) is None
@@ -83,7 +83,7 @@ def test_the_offset_to_the_campaign_counts_from_the_start_of_the_process() -> No
         (-4.0, 0.6, True),
         (0.6, 0.3, False),  # less than half of the slack
         (1.2, 0.1, True),
-        (4.0, None, False),  # by the campaign's clock, with the time to connect
+        (4.0, None, False),  # against the campaign's clock, including the time to connect
         (5.5, None, True),
     ],
 )
@@ -98,15 +98,15 @@ def test_turns_are_corrected_by_an_offset_that_the_slack_does_not_cover(
         compared_at_ns=time.time_ns(),
     )
     turn = Turn(0, 2, 15, 3)
-    options = process.shared_options(in_force, in_force.vantage[0], tmp_path, turn=turn, clock=offset)
+    options = arguments.shared_options(in_force, in_force.vantage[0], tmp_path, turn=turn, clock=offset)
     assert dict(options).get("--clock-offset-ms") == (round(offset_s * 1000) if corrected else None)
 
 
 def wrong_by_us(error_us: int) -> float:
-    """Return how much further off an offset, with an error, is than the calls explain that it is made of.
+    """Return by how much the error of an offset exceeds its uncertainty; `error_us` is added to the offset.
 
-    Each reads two clocks one after the other: what is between them, and the microsecond of the result, is
-    the uncertainty.
+    A measurement reads two clocks, one after the other. The uncertainty is the time between these calls plus
+    the resolution of the result, 1 us.
     """
     began = time.monotonic()
     started_ns = clock._started_ns()

@@ -20,7 +20,7 @@ FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
 
 
 def names(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of a command and of its subcommands."""
+    """Yield the words in a command and the subcommands."""
     yield path
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -35,12 +35,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", list(names(root)), ids=" ".join)
-def test_help_has_an_example_and_there_is_a_version(
+def test_help_has_an_example_and_a_version_is_printed(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def printed(option: str) -> str:
         # A native program replaces this one.
-        if words and words[0] in ("probe", "resolve", "handshake", "tcp-options", "dissect"):
+        if words and main.native_program(words[0]):
             done = run(*words, option)
             assert (done.returncode, done.stderr) == (0, "")
             return done.stdout
@@ -55,7 +55,7 @@ def test_help_has_an_example_and_there_is_a_version(
 
 
 def test_the_help_groups_every_command() -> None:
-    """Each command appears once, under the title of its group, in lines that fit a terminal."""
+    """Each command appears once, below the group's title, in lines that fit a terminal."""
     shown = run("--help").stdout
     sections = dict(re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", shown, re.MULTILINE))
     for title, group in main.GROUPS.items():
@@ -93,7 +93,7 @@ def test_so_has_every_native_program() -> None:
 
 
 @pytest.mark.parametrize("words", [("schema", "quic_probe", "--format", "json"), ("--help",)])
-def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -> None:
+def test_a_full_disk_at_the_output_is_one_sentence(words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             [FIRSTFLIGHT, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -116,7 +116,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -
         ("handshake", "--targets", "/nonexistent.csv"),
     ],
 )
-def test_a_full_disk_behind_the_messages_does_not_change_the_status(words: tuple[str, ...]) -> None:
+def test_a_full_disk_at_the_messages_does_not_change_the_status(words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         statuses = [
             subprocess.run([FIRSTFLIGHT, *words], stderr=to, stdin=subprocess.DEVNULL, check=False).returncode
@@ -143,7 +143,7 @@ def test_a_full_disk_behind_the_messages_does_not_change_the_status(words: tuple
     ],
     ids=" ".join,
 )
-def test_an_answer_that_reaches_nobody_is_wrong_use(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_unread_output_is_wrong_use(words: tuple[str, ...], tmp_path: Path) -> None:
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", str(FIRSTFLIGHT), *words]
     done = subprocess.run(closed, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     assert done.stderr == "firstflight: standard output is closed: redirect it to a file\n"
@@ -151,7 +151,7 @@ def test_an_answer_that_reaches_nobody_is_wrong_use(words: tuple[str, ...], tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_prints_nothing_needs_no_output(tmp_path: Path) -> None:
+def test_a_command_without_output_runs_with_closed_output(tmp_path: Path) -> None:
     closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", str(FIRSTFLIGHT), "db", "migrate"]
     done = subprocess.run(closed, cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0
@@ -160,7 +160,7 @@ def test_what_prints_nothing_needs_no_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", list(names(root)), ids=" ".join)
 def test_every_option_has_a_sentence(words: tuple[str, ...]) -> None:
-    """An option without help says only its name."""
+    """Without help, only an option's name is shown."""
     command: click.Command = root
     for name in words:
         assert isinstance(command, click.Group)

@@ -1,4 +1,4 @@
-"""The profile of the tests: the cost of a test includes its set-up, its tear-down and its children."""
+"""The profile of the tests: a test's cost includes its setup, teardown and child processes."""
 
 from __future__ import annotations
 

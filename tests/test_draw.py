@@ -1,4 +1,4 @@
-"""Which names the handshake stage connects with: a share, the same in every repetition, shard and order."""
+"""The sample of names for the handshake stage: the same in every repetition, shard and order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mapper(tmp_path_factory: pytest.TempPathFactory) -> Mapper:
 def chosen(
     mapper: Mapper, names: list[str], shard: Shard = WHOLE, seed: int = SEED, **keys: object
 ) -> list[str]:
-    """Return the drawn names, each once; both addresses of a name are drawn or neither."""
+    """Return the sampled names, each once. Check that the sample has both addresses of a name or neither."""
     table = plan(names)
     mask = drawn(table, Handshake.model_validate(keys), seed, mapper, shard)
     assert (mask[0::2] == mask[1::2]).all()
@@ -63,14 +63,15 @@ def test_a_share_of_the_names_is_drawn(mapper: Mapper, share: float, low: int, h
     assert low <= len(chosen(mapper, NAMES, share=share)) <= high
 
 
-def test_the_draw_depends_on_seed_and_name_alone(mapper: Mapper) -> None:
+def test_the_draw_depends_only_on_seed_and_name(mapper: Mapper) -> None:
     first = chosen(mapper, NAMES, share=0.1)
     assert chosen(mapper, NAMES[::-1], share=0.1) == first[::-1]
     assert chosen(mapper, NAMES[500:], share=0.1) == [name for name in first if NAMES.index(name) >= 500]
     assert set(first) < set(chosen(mapper, NAMES, share=0.2))
     other = chosen(mapper, NAMES, seed=SEED + 1, share=0.1)
     assert len(set(first) & set(other)) < len(first) / 2
-    # A name's number never changes: repetitions of runs that exist would draw other names.
+    # A name's number must never change. Otherwise, further repetitions of existing runs would sample other
+    # names.
     assert number(7, "name0.example") == 13197029251716215776
 
 
@@ -88,10 +89,14 @@ def test_only_addresses_of_the_named_cdns(mapper: Mapper) -> None:
 def test_a_limit_holds_for_all_shards_together(mapper: Mapper, shards: int) -> None:
     found = []
     for shard in all_of(shards):
-        own = [name for name, held in zip(NAMES, shard.holds(n.encode() for n in NAMES), strict=True) if held]
-        found += chosen(mapper, own, shard, share=0.5, limit=100)
+        shard_names = [
+            name
+            for name, is_of_shard in zip(NAMES, shard.holds(n.encode() for n in NAMES), strict=True)
+            if is_of_shard
+        ]
+        found += chosen(mapper, shard_names, shard, share=0.5, limit=100)
     assert len(set(found)) == len(found) == 100
-    if shards == 1:  # those that are drawn first, whatever the share
+    if shards == 1:  # the names with the smallest numbers, with any share
         ordered = sorted(NAMES, key=lambda name: number(SEED, name))
         assert set(found) == set(ordered[:100])
     assert chosen(mapper, NAMES, share=0.5, limit=5000) == chosen(mapper, NAMES, share=0.5)

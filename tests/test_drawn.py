@@ -1,4 +1,4 @@
-"""The draw of costly cases: the same seed gives the same ones, and over the seeds every one is drawn."""
+"""The sample of costly cases: equal seeds give equal samples, and every case occurs with some seed."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_all_are_taken_on_demand(variable: str | None, count: int, monkeypatch: 
     assert len(drawn.few("a", VALUES, 3)) == count
     mark = drawn.parametrize("a", VALUES, 3)
     assert len(mark.args[1]) == count
-    assert all([one.name for one in case.marks] == ["drawn"] for case in mark.args[1])
+    assert all([case_mark.name for case_mark in case.marks] == ["drawn"] for case in mark.args[1])
 
 
-def test_no_more_are_drawn_than_there_are() -> None:
+def test_no_more_are_drawn_than_exist() -> None:
     assert drawn.few("a", VALUES[:2], 3) == VALUES[:2]

@@ -1,4 +1,4 @@
-"""The end of a stage's segments: what has their rows is whole and on the disk before."""
+"""Removal of a stage's segments: first, the record files with their rows are complete and on the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 3
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A stage's folder: record files of ROWS rows, report, segments."""
+    """A stage's folder: record files with ROWS rows, report, segments."""
     table = pa.table({"domain": [f"n{n}.example.test" for n in range(ROWS)]})
     for name in ("quic_handshake", "certificate"):
         pq.write_table(table, tmp_path / f"{name}.parquet")
@@ -54,8 +54,8 @@ def test_segments_stay_when_the_record_file_cannot_be_read(folder: Path, content
     assert kept(folder) == ["seg-1.arrow"]
 
 
-def test_what_replaces_segments_is_on_the_disk_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every record file of the stage, since it is made from them, its report, and their names."""
+def test_files_that_replace_segments_are_synced_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are the stage's record files, which replace the segments, the report, and their names."""
     synced: list[Path] = []
     fsync, rmtree = os.fsync, shutil.rmtree
 
@@ -72,7 +72,7 @@ def test_what_replaces_segments_is_on_the_disk_before(folder: Path, monkeypatch:
     monkeypatch.setattr(shutil, "rmtree", removed)
     remove(folder)
     assert not (folder / "segments").exists()
-    remove(folder)  # killed before its report: they are gone already
+    remove(folder)  # as after a kill before the report: the segments are already removed
 
 
 def test_segments_stay_when_the_disk_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

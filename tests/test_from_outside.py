@@ -1,4 +1,4 @@
-"""Values of strangers' texts."""
+"""Parsing of untrusted text."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_texts_of_json_fit_into_every_file(text: str | bytes, value: object) -> 
     assert from_outside.json_value(text) == value
 
 
-def test_what_is_no_json() -> None:
+def test_invalid_json_is_refused() -> None:
     with pytest.raises(ValueError, match="Expecting"):
         from_outside.json_value("{")

@@ -1,4 +1,4 @@
-"""A stage behind a command that forwards its input and no signal ends in order, however its campaign ends."""
+"""A stage started through a command that forwards input but no signals stops in order with its campaign."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestration import runner
 from tests.waiting import until
 
 SSH = [sys.executable, "-P", str(Path(__file__).with_name("ssh_imitation.py"))]
-# Writes its number, then how it ended; takes a while to end, as a stage does.
+# Writes its PID, then how it stopped. Like a stage, it needs some time to stop.
 STAGE = """
 import os, sys, time
 from pathlib import Path
@@ -44,10 +44,10 @@ runner.run_in_terminal(sys.argv[2:], behind=True)
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process has ended."""
+    """Return whether a process has exited."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    # The latter if it is reaped while its file is read.
+    # ProcessLookupError if the process is reaped during the read.
     except (FileNotFoundError, ProcessLookupError):
         return True
     return "\nState:\tZ" in status
@@ -87,7 +87,7 @@ def test_a_stage_ends_with_its_campaign(
         until((tmp_path / "pid").exists, "the stage")
         campaign.send_signal(signum)
     pid = int((tmp_path / "pid").read_text())
-    until(lambda: has_ended(pid), "the end of the stage")
+    until(lambda: has_ended(pid), "the exit of the stage")
     assert (tmp_path / "end").read_text() == "in order"
 
 
@@ -99,8 +99,8 @@ def test_a_command_that_does_not_forward_its_input_gets_the_signal(
     test_a_stage_whose_campaign_is_stopped_is_waited_for(tmp_path, prefix, stage)
 
 
-def test_an_input_that_nobody_holds_is_not_watched(tmp_path: Path, stage: list[str]) -> None:
-    """As of `cat FILE | firstflight stage ... --here`."""
+def test_an_input_that_no_process_has_open_is_not_watched(tmp_path: Path, stage: list[str]) -> None:
+    """Such as with `cat FILE | firstflight stage ... --here`."""
     with subprocess.Popen([*stage, str(tmp_path)], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(b"something else\n")

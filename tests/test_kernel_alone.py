@@ -1,4 +1,4 @@
-"""What the prober's cost is compared with (bench/kernel_alone) sends and reads as much as a prober."""
+"""The baseline for the prober's cost (bench/kernel_alone) sends and reads as much as a prober."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_each_target_is_answered_and_stamped(
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found.pop("cpu_s") > 0
-    # 196 datagrams left in both cases: no close for the four Initials of the last pass.
+    # In both cases, 196 datagrams left: the four Initials of the last pass are not closed.
     sent = 2 * targets - 4
     assert found == {
         "targets": targets,

@@ -1,4 +1,4 @@
-"""Records of more rows than memory holds at a time: the same, whatever the size of a block."""
+"""Record files with more rows than fit into memory: the result does not depend on the block size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULES = (choose, mapped, rows)
 
 @pytest.fixture(params=[1, 2, 3, 32_768])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Rows of a block."""
+    """Set the number of rows per block."""
     size: int = request.param
     for module in MODULES:
         monkeypatch.setattr(module, "BATCH", size)
@@ -90,7 +90,7 @@ def read(tmp_path: Path) -> Rows:
 
 
 @pytest.mark.usefixtures("block")
-def test_rows_come_in_the_order_of_their_targets(tmp_path: Path, block: int) -> None:
+def test_rows_are_in_the_order_of_their_targets(tmp_path: Path, block: int) -> None:
     found = read(tmp_path)
     expected = prober_rows(*sorted(sent_rows(), key=lambda row: int(row["target"])))
     assert (len(found), found.targets.tolist()) == (5, [2, 3, 4, 5, 6])
@@ -132,6 +132,6 @@ def test_a_record_file_of_one_block_is_what_parquet_writes_of_a_table(tmp_path: 
     blocks = pq.ParquetFile(tmp_path / "blocks.parquet")
     assert blocks.metadata.num_row_groups == 2
     assert blocks.read().equals(table)
-    # Parquet names the items of lists otherwise than Arrow, which only a comparison with metadata minds.
+    # Parquet and Arrow have different names for list items. Only a comparison of metadata detects this.
     schema = records.load("quic_probe").arrow_schema()
     assert blocks.schema_arrow.equals(schema) and blocks.schema_arrow.metadata == schema.metadata

@@ -1,4 +1,4 @@
-"""What a power cut leaves of an engine's segments, and what the next start of the stage does with it."""
+"""Segments of an engine after a power cut, and how the next start of the stage treats them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from firstflight.errors import Interrupted, OutputError
 from scanner.driver import leftovers
-from scanner.driver.segments import begun, closed_segments, read_segment
+from scanner.driver.segments import closed_segments, has_segments, read_segment
 
 ROWS = pa.table({"target": pa.array([2, 3], pa.uint32())})
 Cut = Callable[[Path], object]
@@ -28,7 +28,7 @@ def segment(path: Path, at_s: int) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A stage's folder: three segments, each a second behind those of a kind that its rows bring along."""
+    """A stage's folder with three segments, each closed one second after its segment of certificates."""
     for number in (1, 2, 3):
         name = f"seg-{number:06}.arrow"
         segment(tmp_path / "segments" / "certificate" / name, 10 * number)
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def emptied(path: Path) -> None:
-    """Cut a file to nothing, as a power cut does: its times stay."""
+    """Truncate a file to zero bytes, as a power cut does. Its times do not change."""
     cut_to(path, 0)
 
 
@@ -72,7 +72,7 @@ def names(folder: Path, pattern: str = "*.cut") -> list[str]:
             ["segments/seg-000002.arrow", "segments/seg-000003.arrow"],
         ),
         (["summary.json"], ["summary.json"]),
-        # Rows whose certificates are lost are measured again, earlier ones are kept.
+        # Rows that lost their certificates are measured again; earlier rows are kept.
         (
             ["segments/certificate/seg-000003.arrow"],
             ["segments/certificate/seg-000003.arrow", "segments/seg-000003.arrow"],
@@ -86,7 +86,7 @@ def names(folder: Path, pattern: str = "*.cut") -> list[str]:
         ),
     ],
 )
-def test_what_was_cut_short_is_set_aside(folder: Path, cut: Cut, files: list[str], aside: list[str]) -> None:
+def test_incomplete_files_are_set_aside(folder: Path, cut: Cut, files: list[str], aside: list[str]) -> None:
     for name in files:
         cut(folder / name)
     warnings = settled(folder)
@@ -101,7 +101,10 @@ def test_what_was_cut_short_is_set_aside(folder: Path, cut: Cut, files: list[str
 
 
 def test_an_empty_segment_is_set_aside_wherever_it_is_and_a_broken_one_at_the_end(folder: Path) -> None:
-    """A broken one among whole ones is no power cut's: its reader says so, and nothing is sent again."""
+    """A broken segment before an intact one does not result from a power cut.
+
+    Its reader reports it, and no probe is sent again.
+    """
     emptied(folder / "segments" / "seg-000001.arrow")
     halved(folder / "segments" / "seg-000002.arrow")
     assert len(settled(folder)) == 1
@@ -112,18 +115,18 @@ def test_an_empty_segment_is_set_aside_wherever_it_is_and_a_broken_one_at_the_en
     ("left", "expected"),
     [
         (["segments/seg-000001.arrow"], True),
-        (["segments/certificate/seg-000001.arrow"], True),  # killed before the segment of its rows was closed
+        (["segments/certificate/seg-000001.arrow"], True),  # killed before the segment of rows was closed
         (["segments/seg-000001.arrow.part", "segments/seg-000001.arrow.cut"], False),
         ([], False),
     ],
 )
-def test_an_engine_has_begun_when_it_closed_a_segment_of_any_kind(
+def test_an_engine_has_started_when_it_closed_a_segment_of_any_kind(
     tmp_path: Path, left: list[str], expected: bool
 ) -> None:
     for name in left:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert begun(tmp_path / "segments") is expected
+    assert has_segments(tmp_path / "segments") is expected
 
 
 def test_nothing_is_set_aside_while_an_engine_writes(folder: Path) -> None:

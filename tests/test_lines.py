@@ -1,4 +1,4 @@
-"""A line of another program: whole, cut, late or without end."""
+"""A line from another program: complete, truncated, late or endless."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from firstflight.system import lines
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[IO[bytes], int]]:
-    """The end that is read, and the other one."""
+    """The read end of a pipe, and the write end."""
     near, far = os.pipe()
     with os.fdopen(near, "rb", buffering=0) as reader:
         yield reader, far
 
 
-def test_a_line_may_come_in_pieces(pipe: tuple[IO[bytes], int]) -> None:
+def test_a_line_may_arrive_in_pieces(pipe: tuple[IO[bytes], int]) -> None:
     reader, far = pipe
     os.write(far, b"one")
     watched: list[bytes] = []
 
     def write_the_rest() -> None:
-        # The first call is before anything is read, the second while the line is not whole.
+        # The first call is before the first read, the second while the line is incomplete.
         if len(watched) == 1:
             os.write(far, b" line\n")
         watched.append(b"")
@@ -55,6 +55,6 @@ def test_waiting_has_an_end(pipe: tuple[IO[bytes], int]) -> None:
 def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "long"
     file.write_bytes(b"x" * (lines.LONGEST + 1))
-    # A regular file cannot be polled with epoll, but with poll(2) it is always ready.
+    # epoll does not support regular files. With poll(2), they are always ready.
     with file.open("rb", buffering=0) as reader, pytest.raises(lines.LineTooLong, match=str(lines.LONGEST)):
         lines.next_line(reader, 60)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-# As a command: in code, `make NAME` or at the beginning of an indented line.
+# A command: `make NAME` in code, or at the start of an indented line.
 NAMED = re.compile(r"(?:`|^ {4,}(?:\w+=\S+ )?)make ([a-z][a-z-]*)", re.MULTILINE)
 
 
@@ -24,8 +24,8 @@ def test_help_lists_every_target_that_documents_name() -> None:
     assert {"demo", "test", "airflow"} <= named <= listed()
 
 
-def test_a_folder_of_source_is_named_on_the_command_line_alone() -> None:
-    """Others export a variable of this name for purposes of their own."""
+def test_a_folder_of_source_is_only_given_on_the_command_line() -> None:
+    """Other programs export a variable with this name for other purposes."""
     shown = ["make", "--dry-run", "testbed-setup"]
     for words, is_named in ([*shown, "SOURCE=picoquic=x"], True), (shown, False):
         done = subprocess.run(

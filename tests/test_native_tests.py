@@ -16,5 +16,5 @@ def test_a_file_of_tests_is_declared(path: Path) -> None:
     folder = path.parent
     above = [folder.with_suffix(".rs"), *(folder / name for name in ("mod.rs", "lib.rs", "main.rs"))]
     declared = re.compile(r"#\[cfg\(test\)\]\n(pub(\(super\))? )?mod tests;")
-    texts = [one.read_text("utf-8") for one in above if one.is_file()]
+    texts = [file.read_text("utf-8") for file in above if file.is_file()]
     assert any(map(declared.search, texts)), f"no module above {path.relative_to(TREE)} declares it"

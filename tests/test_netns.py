@@ -1,4 +1,4 @@
-"""Namespaces behind masquerading that begin in the same instant, as two sessions of one machine may."""
+"""Masqueraded namespaces that start at the same time, as several sessions on a machine may."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from firstflight.system import children
 from tests.waiting import until
 
-# Waits for a line before it makes its namespace and for another before it ends.
+# Waits for a line before it creates its namespace, and for another before it exits.
 SESSION = """
 import subprocess
 import sys
@@ -35,7 +35,7 @@ AT_ONCE = 3
     params=["", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6;"], ids=["ipv6", "no ipv6"]
 )
 def machine(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Return the process whose network namespace forwards IPv4, as a vantage point's does."""
+    """Return a process in a network namespace that forwards IPv4, like a vantage point."""
     script = f"{request.param} echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; echo; exec cat"
     holder = children.start(
         ["unshare", "--net", "sh", "-e", "-c", script],
@@ -49,31 +49,31 @@ def machine(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def session(machine: int) -> subprocess.Popen[bytes]:
-    """Start a session that has process number 1, so all of them begin their search at the same network."""
+    """Start a session with PID 1, so that all sessions start their search at the same network."""
     own_numbers = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     argv = ["nsenter", f"--net=/proc/{machine}/ns/net", "--", *own_numbers, sys.executable, "-c", SESSION]
     pipe = subprocess.PIPE
     return children.start(argv, own_session=True, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
-def test_sessions_that_begin_at_once_have_a_network_each(machine: int) -> None:
+def test_parallel_sessions_have_separate_networks(machine: int) -> None:
     with ExitStack() as stack:
         sessions = [session(machine) for _ in range(AT_ONCE)]
-        for one in sessions:
-            stack.callback(children.stop, one)
-            assert one.stdout is not None and one.stdout.readline() == b"READY\n"
-        for one in sessions:
-            assert one.stdin is not None
-            one.stdin.write(b"begin\n")
-            one.stdin.flush()
-        addresses = [one.stdout.readline() for one in sessions if one.stdout is not None]
-        rest = [one.communicate(b"over\n", timeout=60)[1] for one in sessions]
-    assert [one.returncode for one in sessions] == [0] * AT_ONCE, rest
+        for process in sessions:
+            stack.callback(children.stop, process)
+            assert process.stdout is not None and process.stdout.readline() == b"READY\n"
+        for process in sessions:
+            assert process.stdin is not None
+            process.stdin.write(b"begin\n")
+            process.stdin.flush()
+        addresses = [process.stdout.readline() for process in sessions if process.stdout is not None]
+        rest = [process.communicate(b"over\n", timeout=60)[1] for process in sessions]
+    assert [process.returncode for process in sessions] == [0] * AT_ONCE, rest
     assert len(set(addresses)) == AT_ONCE and b"" not in addresses, addresses
     shown = ["nsenter", f"--net=/proc/{machine}/ns/net", "--", "sh", "-c", "ip -o link; nft list tables"]
 
     def left() -> str:
         return subprocess.run(shown, capture_output=True, text=True, check=True).stdout
 
-    # The kernel removes a namespace, and with it the link, soon after its last process.
+    # The kernel removes a namespace and its link soon after the last process exits.
     until(lambda: "ff-net" not in left() and "firstflight" not in left(), left)

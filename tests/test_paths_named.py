@@ -1,4 +1,4 @@
-"""Files that comments and documents name exist."""
+"""All files named in comments and documents exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDERS = (
 NAMED = re.compile(rf"(?<![\w./-])(?:{FOLDERS}|tests|wire)/[\w./-]+\.(?:py|rs|md|toml|yaml|sql|csv|sh)\b")
 SAYS = {".py", ".rs", ".go", ".md", ".toml", ".yaml", ".sql", ".sh"}
 # Patterns for many files.
-PATTERN = re.compile(r"/(?:NAME|KIND)\.")
+PATTERN = re.compile(r"/(?:NAME|KIND)[./]")
 
 
 def test_files_that_are_named_exist() -> None:
@@ -27,6 +27,6 @@ def test_files_that_are_named_exist() -> None:
         for named in NAMED.findall(path.read_text(encoding="utf-8")):
             # Relative to the top, or to a folder above the naming file, such as a crate.
             folders = Path(name).parents
-            if not PATTERN.search(named) and not any((ROOT / one / named).exists() for one in folders):
+            if not PATTERN.search(named) and not any((ROOT / folder / named).exists() for folder in folders):
                 missing[named] = name
     assert missing == {}

@@ -1,4 +1,4 @@
-"""The parts of the probe stage without network: choice of addresses, merging of segments, the sums."""
+"""Parts of the probe stage without network access: choice of addresses, merging of segments, sums."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_families_and_all_addresses(tmp_path: Path) -> None:
     assert everything["address_rank"].to_pylist() == [0, 1, 0, 0]
 
 
-def test_what_is_there_twice_is_probed_once_where_it_stood_first(tmp_path: Path) -> None:
+def test_duplicate_targets_are_probed_once_at_their_first_position(tmp_path: Path) -> None:
     again = {"list_id": "M", "rank": 9}
     rows = [
         answer("z.test", "A", "192.0.2.9", 0),
@@ -126,7 +126,7 @@ def prober_rows(*rows: dict[str, Any]) -> pa.Table:
     fields, base = [pa.field("target", pa.uint32(), nullable=False)], {}
     for column in kind.columns:
         if column.source == "prober":
-            fields.append(pa.field(column.name, column.arrow_type(), nullable=column.nullable))
+            fields.append(pa.field(column.name, column.segment_type(), nullable=column.nullable))
             empty = [] if column.is_list else zero.get(column.type, 0)
             base[column.name] = None if column.nullable else empty
     return pa.Table.from_pylist([base | row for row in rows], schema=pa.schema(fields))
@@ -162,18 +162,18 @@ def as_data(folder: Path) -> Mapper:
 
 def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     plan = chosen(tmp_path)
-    one = write_segment(
+    first = write_segment(
         tmp_path / "segments" / "seg-000001.arrow",
         prober_rows(probe(4, "c.test", "2001:db8::3", "blocked", None)),
     )
-    two = write_segment(
+    second = write_segment(
         tmp_path / "segments" / "seg-000002.arrow",
         prober_rows(
             probe(3, "a.test", "2001:db8::1", sent_at=30 * SECOND + shift),
             probe(2, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
         ),
     )
-    assert [[count_below(path, target) for target in (3, 4, 5)] for path in (one, two)] == [
+    assert [[count_below(path, target) for target in (3, 4, 5)] for path in (first, second)] == [
         [0, 0, 1],
         [1, 2, 2],
     ]
@@ -192,7 +192,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     )
 
 
-def test_merging_keeps_every_row_and_adds_where_it_comes_from(tmp_path: Path) -> None:
+def test_merging_keeps_every_row_and_adds_its_source(tmp_path: Path) -> None:
     table = merged(tmp_path, [])
     assert table.schema == records.load("quic_probe").arrow_schema()
     first, second, third = table.to_pylist()
@@ -210,7 +210,7 @@ def test_merging_keeps_every_row_and_adds_where_it_comes_from(tmp_path: Path) ->
     ("asns", "want"),
     [
         (None, [(64500, "Others"), (54113, "Fastly"), (None, None), (54113, "Fastly")]),
-        # The engine's AS counts, whatever the table has for the address.
+        # The engine's AS takes precedence over the table's AS for the address.
         ([54113, 7, None, None], [(54113, "Fastly"), (7, "Others"), (None, None), (None, None)]),
     ],
 )
@@ -225,7 +225,7 @@ def test_origins_of_rows_with_and_without_an_engines_as(
     assert (asn.type, cdn.type) == (pa.uint32(), pa.string())
 
 
-def test_seconds_since_the_last_probe_come_from_earlier_repetitions(tmp_path: Path) -> None:
+def test_seconds_since_the_last_probe_count_from_earlier_repetitions(tmp_path: Path) -> None:
     earlier = tmp_path / "earlier.parquet"
     assert merge.write([merged(tmp_path, [])], earlier) == 3
     (tmp_path / "later").mkdir()
@@ -247,7 +247,7 @@ def test_a_target_with_two_rows_and_a_foreign_segment_are_refused(tmp_path: Path
     ("targets", "sent", "outcomes"),
     [
         (3, 2, {"iack": 2}),  # a target without a row
-        (3, 3, {"iack": 2, "blocked": 1}),  # more sent than have an outcome
+        (3, 3, {"iack": 2, "blocked": 1}),  # more probes sent than outcomes
         (3, 2, {"iack": 3}),
         (1, 1, {"lost": 1}),
     ],
@@ -270,7 +270,7 @@ def test_each_closed_segment_is_handed_out_once(tmp_path: Path) -> None:
             (tmp_path / f"seg-{number:06}.arrow").touch()
         (tmp_path / f"seg-{sum(closed) + 9:06}.arrow.part").touch()
         assert new.take() == [tmp_path / f"seg-{number:06}.arrow" for number in taken]
-    # One that comes later, as after a resume, begins with all of them.
+    # A later reader, such as after a resume, starts with all segments.
     again = NewSegments(tmp_path)
     assert len(again.take()) == 4
     (tmp_path / "seg-000005.arrow").touch()

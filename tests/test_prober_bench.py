@@ -1,4 +1,4 @@
-"""What `python -m bench prober` judges: each of its measurements counts."""
+"""Verdicts of `python -m bench prober`: each measurement counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench import low_rates, prober
+from bench.engines import low_rates, prober
 
 MEASUREMENTS = ("_speed", "_memory", "_rate", "low_rates", "watch")
 
@@ -40,18 +40,18 @@ def test_every_measurement_counts_and_all_are_made(
 def test_the_goal_holds_at_each_low_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu_ms: dict[int, int], kept: bool
 ) -> None:
-    """1.5 times the CPU time at 2,000 a second, of which there are two runs, with 35 and 45 ms."""
+    """The goal is 1.5 times the CPU time at 2,000 a second. Two runs at this rate use 35 and 45 ms."""
     beside = iter([35, 45])
 
     def probe(_folder: Path, targets: Path, options: list[str], _sink: str) -> SimpleNamespace:
-        one = len(targets.read_text().splitlines()) == 2
+        has_single_target = len(targets.read_text().splitlines()) == 2
         rate = int(options[1])
-        used = 5 if one else next(beside) if rate == low_rates.RATE else cpu_ms[rate]
+        used = 5 if has_single_target else next(beside) if rate == low_rates.RATE else cpu_ms[rate]
         return SimpleNamespace(used=SimpleNamespace(cpu_s=used / 1000, sleeps=1))
 
     monkeypatch.setattr(low_rates, "probe", probe)
     monkeypatch.setattr(low_rates, "_system_calls", lambda *_: "1.00")
-    # Whether it is known or not.
+    # The kernel's time may be unknown.
     alone = iter([None, 10.0, 11.0, 12.0, None, 14.0])
     monkeypatch.setattr(low_rates, "_kernel_alone_us", lambda *_: next(alone))
     assert low_rates.low_rates(tmp_path, 443, 10) is kept

@@ -1,4 +1,4 @@
-"""What tests do with processes that they halt."""
+"""Functions that stop and continue processes of tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLEEPS = "import time; print(1, flush=True)\nwhile True: time.sleep(0.001)"
 
 
 def test_a_signal_after_a_halt_waits() -> None:
-    """On a busy machine SIGINT would else be handled first, and the process stand still without it."""
+    """`halt` waits for the stop. Otherwise, a process on a busy machine could handle SIGINT first."""
     for _ in range(10):
         argv = [sys.executable, "-c", SLEEPS]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -27,12 +27,12 @@ def test_a_signal_after_a_halt_waits() -> None:
         assert process.returncode == -signal.SIGINT
 
 
-def test_what_has_ended_cannot_be_halted() -> None:
+def test_an_ended_process_cannot_be_halted() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
         with pytest.raises(ProcessLookupError):
             halt(process.pid)
-    # Not waited for yet.
+    # A zombie: the process has exited, but was not waited for.
     process = subprocess.Popen(["true"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.read()

@@ -1,4 +1,4 @@
-"""Progress of a stage: its speed, what is left, and what campaigns read of it."""
+"""A stage's progress: its speed, the remaining time, and how campaigns read it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from orchestration.local.console import Console
         ([(0, 0)], None),
         ([(0, 0), (1.9, 500)], None),
         ([(0, 0), (2, 500)], 250.0),
-        # What an earlier attempt did does not count.
+        # The work of an earlier attempt does not count.
         ([(7, 1000), (17, 1500)], 50.0),
-        # Half a minute, not more; but a note that is older, if there is no other.
+        # At most the last half minute counts, unless there is only an older entry.
         ([(0, 0), (10, 0), (20, 100), (40, 200)], 200 / 30),
         ([(0, 0), (10, 0), (20, 100), (50, 400)], 10.0),
         ([(0, 0), (100, 400)], 4.0),
@@ -49,12 +49,12 @@ def test_the_speed_is_that_of_the_last_half_minute(
         (State("a", 200, 1000, 480.4, "rate"), "a 200/1000 (480/s, 0:00:02 left, limit: rate)"),
         (State("a", 0, 90_000, 10.0), "a 0/90000 (10/s, 2:30:00 left)"),
         (State("a", 0, 10, 0.0, "paused networks"), "a 0/10 (0.0/s, limit: paused networks)"),
-        # Probes that were planned again: more than all are done.
+        # Some probes were planned again, so `done` exceeds the total.
         (State("a", 12, 10, 9.96), "a 12/10 (10.0/s, 0:00:00 left)"),
         (State("a", 2, 10, None, "the input"), "a 2/10 (limit: the input)"),
     ],
 )
-def test_a_line_says_what_is_known(state: State, text: str) -> None:
+def test_a_line_has_the_known_values(state: State, text: str) -> None:
     assert str(state) == text
 
 
@@ -80,12 +80,12 @@ def test_a_campaign_reads_what_a_stage_has_written(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"done": 3}', '{"label": "a", "done": "x", "total": 1}']
 )
-def test_a_file_that_is_none_is_no_progress(tmp_path: Path, content: str) -> None:
+def test_an_invalid_file_is_no_progress(tmp_path: Path, content: str) -> None:
     (tmp_path / "progress.json").write_text(content)
     assert progress.read(tmp_path) is None
 
 
-def test_what_limits_a_process_is_this_machine_if_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_a_computing_process_is_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     now, used = [100.0], [3.0]
     monkeypatch.setattr("firstflight.system.busy.time.monotonic", lambda: now[0])
     limit = busy.Busy("the disk", lambda: used[0])
@@ -101,7 +101,7 @@ def test_what_limits_a_process_is_this_machine_if_it_computes(monkeypatch: pytes
 def test_a_process_that_reads_files_shows_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One reads half of a file, waits, and reads the rest; another is killed."""
+    """One process reads half of a file, waits, and reads the rest. Another process is killed."""
     monkeypatch.setattr(reading, "FILE_EVERY_S", 0.05)
     monkeypatch.setattr(progress, "FILE_EVERY_S", 0.0)
     path, gate = tmp_path / "file", tmp_path / "gate"
@@ -123,7 +123,7 @@ def test_a_process_that_reads_files_shows_how_far_it_is(
     assert reading.finished(process, [path, tmp_path / "none"], tmp_path, "a read") == (b"all\n", b"")
     assert progress.read(tmp_path) == seen[-1]
     assert (seen[0].label, seen[0].done, seen[0].total) == ("a read, MB", 0, 40)
-    # Its interpreter reads some files as well.
+    # Its interpreter also reads some files.
     half = next(state for state in seen if state.done >= 20)
     assert half.done < 40 and seen[-1].done == 40
     assert {state.limit for state in seen} <= {None, "this machine", "reading"}
@@ -133,7 +133,7 @@ def test_a_process_that_reads_files_shows_how_far_it_is(
 def test_a_process_ends_with_the_wait_for_it(
     module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal of the stage may come as any exception."""
+    """A signal to the stage can raise any exception."""
     process = children.start([sys.executable, "-c", "import time; time.sleep(600)"])
 
     def interrupted(*_: object, **__: object) -> None:
@@ -146,7 +146,7 @@ def test_a_process_ends_with_the_wait_for_it(
 
 
 def _keeping(write: Any, seen: list[State], gate: Path) -> Any:
-    """Keep what is written; let the process go on when half is read."""
+    """Record each written state; let the process continue when it has read half."""
 
     def kept(self: progress.Progress, now: float) -> None:
         write(self, now)

@@ -1,4 +1,4 @@
-"""Processes of a campaign: what a signal in the wrong moment does to them."""
+"""Processes in a campaign that receive a signal at a critical time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchestration import runner
 
 
 def test_a_process_whose_start_is_cancelled_has_time_to_end(tmp_path: Path) -> None:
-    """Whichever turn of the event loop the signal comes in. The process ignores SIGINT from its start on."""
+    """The signal may arrive in any turn of the event loop. The process ignores SIGINT from its start."""
 
     async def cancelled(turns: int, log: Path) -> None:
         argv = ["sh", "-c", "sleep 0.2; echo ended"]

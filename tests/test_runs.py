@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import run_name
 from firstflight import settings
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.provenance import ruleset_hash
@@ -39,6 +40,24 @@ def test_a_new_run_stores_its_settings_as_given_and_in_force(run: Run) -> None:
 def test_an_unknown_run_is_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"^there is no run nothing in "):
         Run.open("nothing")
+
+
+def test_newest_is_the_newest_run_with_the_records(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    later = Run.create(run.settings, minimal.CONFIG)
+    first, last = sorted((run, later), key=lambda each_run: each_run.id)  # both may start in the same second
+    assert Run.open("newest").id == last.id
+    files.write_text(first.layout.quic_probe(first.key("here", 1)), "")
+    assert run_name.opened("newest", "quic_probe").id == first.id
+    assert run_name.opened("newest").id == last.id
+    assert run_name.opened(first.id).id == first.id
+    assert capsys.readouterr().err.splitlines() == [
+        f"run {first.id}, the only run with quic_probe",
+        f"run {last.id}, the newest of 2 runs",
+    ]
+    with pytest.raises(UsageError, match=r"^there is no run with download\.parquet in "):
+        run_name.opened("newest", "download")
+    with pytest.raises(UsageError, match=rf"; did you mean {first.id}"):
+        Run.open(first.id[:-1])
 
 
 def test_a_stage_reports_how_it_ended(run: Run) -> None:
@@ -79,7 +98,7 @@ def test_a_copy_of_a_stage_is_none_of_the_runs(run: Run) -> None:
     stage = run.layout.stage("probe", run.key("here", 1))
     shutil.copytree(stage.parent, stage.parent.with_name("1.old"))
     assert [(r.stage, r.repetition) for r in run.reports()] == [("probe", 1)]
-    # As another stage's report it is an error that must be reported.
+    # As a report of another stage, this is an error that must be reported.
     shutil.copytree(stage, run.layout.stage("probe", run.key("here", 2)))
     with pytest.raises(InputError, match="report of another stage"):
         run.report("probe", run.key("here", 2))
@@ -103,7 +122,7 @@ def test_two_holders_of_a_lock_are_refused_and_a_dead_one_is_not(run: Run) -> No
         assert run.is_locked()
 
 
-def test_files_are_whole_or_absent(tmp_path: Path) -> None:
+def test_files_are_complete_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "value.json"
     files.write_json(path, {"a": 1})
     with pytest.raises(RuntimeError), files.replacing(path) as temporary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.scale import DAYS, Costs, Scale, grown, lines
+from bench.campaigns.scale import DAYS, Costs, Scale, grown, lines
 
 COSTS = Costs(
     resolve_cpu_s=40,

@@ -1,4 +1,4 @@
-"""Files with secrets, and addresses as they are written."""
+"""Files with secrets, and the notation of addresses."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from firstflight.system import files
 from firstflight.system.tcp_listener import host_and_port
 
 
-def test_a_secret_is_for_this_user_alone_whatever_was_there(tmp_path: Path) -> None:
+def test_a_secret_is_readable_only_by_this_user_even_if_the_file_existed(tmp_path: Path) -> None:
     path, other = tmp_path / "secret", tmp_path / "other"
     other.write_text("somebody's")
-    # What a killed program, or somebody else, left at the name of the part.
+    # A killed program or another user may have left this at the name of the temporary file.
     (tmp_path / "secret.part").symlink_to(other)
     for text in ("first", "sec\u00f6nd"):
         files.write_secret(path, text)
         assert (path.read_text(encoding="utf-8"), path.stat().st_mode & 0o777) == (text, 0o600)
         path.chmod(0o644)
     assert other.read_text() == "somebody's"
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["other", "secret"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["other", "secret"]
     with pytest.raises(FileNotFoundError):
         files.write_secret(tmp_path / "none" / "secret", "x")
 

@@ -76,7 +76,7 @@ def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
         (('[[vantage]]\nname = "here"', ""), "there is no [[vantage]]"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, str], message: str) -> None:
+def test_inconsistent_settings_are_refused(folder: Path, change: tuple[str, str], message: str) -> None:
     assert any(message in line for line in faults(folder, minimal.CONFIG.replace(*change)))
 
 
@@ -89,7 +89,7 @@ def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, 
         ("campaign.repetition_interval_s=inf", "should be a finite number"),
         ("campaign.repetition_interval_s=1e12", "campaign.repetition_interval_s"),
         ("resolve.timeout_s=nan", "should be a finite number"),
-        ("manners.window_s=inf", "should be a finite number"),
+        ("backoff.window_s=inf", "should be a finite number"),
         ("campaign.contact=" + "x" * 501, "longer than 500 bytes"),
         ("campaign.contact=\x07", "control characters"),
         ("targets.date=tomorrow", "is not a date: write it as YYYY-MM-DD"),
@@ -100,7 +100,7 @@ def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, 
         ("store.url=mysql://x", "is not the URL of a store"),
     ],
 )
-def test_values_that_cannot_be_meant_are_refused(folder: Path, override: str, message: str) -> None:
+def test_impossible_values_are_refused(folder: Path, override: str, message: str) -> None:
     (line,) = faults(folder, minimal.CONFIG, override)
     assert override.split("=")[0] in line and message in line
 
@@ -123,6 +123,10 @@ def test_flags_win_over_the_file(folder: Path) -> None:
     assert (found.probe.rate, found.resolve.resolver, found.targets.top) == (100, "192.0.2.1", 7)
     assert "write it as section.key=value" in faults(folder, text, "rate=1")[0]
     assert "no such setting" in faults(folder, text, "probe.speed=1")[0]
+    assert faults(folder, text, "manners.factor=3")[0].endswith(
+        "manners: no such setting; its name is backoff"
+    )
+    assert "its name is watch.precedence" in faults(folder, text, "watch.gives_way=true")[0]
     assert "is a list" in faults(folder, text, "vantage.name=x")[0]
 
 
@@ -186,10 +190,16 @@ def test_repetitions_of_downloads_are_a_pause_apart(
 )
 def test_how_often_an_address_gets_downloads(folder: Path, more: str, says: str) -> None:
     found = load(folder, minimal.CONFIG + more, "download.enabled=true")
-    assert preview._downloads(found).endswith(says)
+    assert downloads_line(found).endswith(says)
     alone = load(folder, minimal.CONFIG + more, "download.enabled=true", "campaign.shared_limits=false")
     often = "once in each repetition from each vantage point, which share no limits"
-    assert preview._downloads(alone).endswith(often if more else says)
+    assert downloads_line(alone).endswith(often if more else says)
+
+
+def downloads_line(found: settings.Settings) -> str:
+    """Return the line about downloads in a dry run."""
+    (line,) = (line for line in preview.describe(found) if line.startswith("downloads: "))
+    return line
 
 
 @pytest.mark.parametrize("name", ["own-list.toml", "watch.toml"])
@@ -215,8 +225,8 @@ def test_the_lab_campaign_is_valid_once_the_lab_has_its_files() -> None:
     assert not found.campaign.contact and found.probe.allow_net
 
 
-def test_rules_of_cdns_that_nobody_set_are_not_stored(folder: Path) -> None:
-    """A vantage point of an earlier version refuses settings that it does not know."""
+def test_unset_rules_of_cdns_are_not_stored(folder: Path) -> None:
+    """A vantage point with an earlier version rejects unknown settings."""
     plain = load(folder, minimal.CONFIG)
     assert not {"cdn_rules", "cdn_rules_extra"} & set(plain.model_dump(mode="json")["as_data"])
     (folder / "rules.toml").touch()

@@ -1,4 +1,4 @@
-"""Shards: every name belongs to exactly one, whatever the list; paths, limits and ports of shards."""
+"""Shards: every name belongs to exactly one shard, in any list; paths, limits and ports of shards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = [
 
 
 def names(seed: int) -> list[bytes]:
-    """Return names as lists have them, made from a seed, with hostile ones among them."""
+    """Return random names from a seed, as in target lists, including hostile names."""
     draw = random.Random(seed)
     letters = "abcdefghijklmnopqrstuvwxyz0123456789-"
     made = ["".join(draw.choices(letters, k=draw.randint(1, 20))).encode() + b".example" for _ in range(6000)]
@@ -43,9 +43,9 @@ def names(seed: int) -> list[bytes]:
 @pytest.mark.parametrize("of", [1, 2, 3, 7, 16, MOST])
 def test_shards_are_disjoint_complete_and_even(of: int) -> None:
     given = names(of)
-    held = [shard.holds(given) for shard in all_of(of)]
-    assert all(sum(one) == 1 for one in zip(*held, strict=True))
-    counts = [sum(one) for one in held]
+    held_by_shard = [shard.holds(given) for shard in all_of(of)]
+    assert all(sum(holders) == 1 for holders in zip(*held_by_shard, strict=True))
+    counts = [sum(held_names) for held_names in held_by_shard]
     mean = len(given) / of
     assert all(abs(count - mean) < 5 * mean**0.5 + 1 for count in counts), counts
 
@@ -53,20 +53,20 @@ def test_shards_are_disjoint_complete_and_even(of: int) -> None:
 def test_a_name_stays_with_its_shard_wherever_it_is() -> None:
     given = names(1)
     for shard in all_of(5):
-        before = {name for name, held in zip(given, shard.holds(given), strict=True) if held}
+        before = {name for name, is_held in zip(given, shard.holds(given), strict=True) if is_held}
         other = sorted(given)[::-1]
-        assert before == {name for name, held in zip(other, shard.holds(other), strict=True) if held}
+        assert before == {name for name, is_held in zip(other, shard.holds(other), strict=True) if is_held}
 
 
 def test_the_hash_never_changes() -> None:
-    """Rows of earlier versions are replaced by it: CRC-32 of the name, as in zlib."""
+    """Loads replace rows of earlier versions by shard, so the hash stays zlib's CRC-32 of the name."""
     assert [shard.holds([b"123456789"]) for shard in all_of(3)] == [
         [index == 0xCBF43926 % 3] for index in range(3)
     ]
 
 
 @pytest.mark.parametrize("text", ["0/3", "2/3", "0/1", f"{MOST - 1}/{MOST}"])
-def test_what_is_given_is_what_is_shown(text: str) -> None:
+def test_shards_are_printed_as_given(text: str) -> None:
     shard = parse(text)
     assert str(shard) == text
     assert of_folder(shard.folder) == shard
@@ -87,7 +87,7 @@ def test_no_other_folder_is_a_shard(name: str) -> None:
     assert of_folder(name) == WHOLE
 
 
-def test_a_shard_has_folders_of_its_own(tmp_path: Path) -> None:
+def test_a_shard_has_separate_folders(tmp_path: Path) -> None:
     layout, key = RunLayout(tmp_path / RUN), StageKey(RUN, "hamburg", 2, Shard(1, 3))
     path = layout.quic_probe(key)
     assert layout.name_of(path) == f"{RUN}/hamburg/2/shard-1-of-3/probe/quic_probe.parquet"
@@ -123,9 +123,7 @@ def settings(shards: list[int], *, together: bool = True, ports: str = "61000-61
         ([2, 1, 3], False, ["0/2", "1/2", None, "0/3", "1/3", "2/3"]),
     ],
 )
-def test_each_shard_has_turns_of_its_own(
-    shards: list[int], together: bool, expected: list[str | None]
-) -> None:
+def test_each_shard_has_separate_turns(shards: list[int], together: bool, expected: list[str | None]) -> None:
     given = settings(shards, together=together)
     turns = [
         shared_limits.turn_of(given, vantage.name, shard)
@@ -136,7 +134,7 @@ def test_each_shard_has_turns_of_its_own(
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_what_is_not_divided_has_the_turns_of_the_first_shard(together: bool) -> None:
+def test_an_unsharded_run_has_the_turns_of_the_first_shard(together: bool) -> None:
     given = settings([1, 3], together=together)
     whole, first = (shared_limits.turn_of(given, "v1", shard) for shard in (WHOLE, all_of(3)[0]))
     assert whole == first is not None
@@ -159,6 +157,6 @@ def test_too_few_ports_for_the_shards_are_refused() -> None:
 
 
 def test_settings_without_shards_are_written_as_before() -> None:
-    one, three = settings([1]).model_dump(mode="json"), settings([3]).model_dump(mode="json")
-    assert "shards" not in one["vantage"][0]
-    assert three["vantage"][0]["shards"] == 3
+    unsharded, sharded = settings([1]).model_dump(mode="json"), settings([3]).model_dump(mode="json")
+    assert "shards" not in unsharded["vantage"][0]
+    assert sharded["vantage"][0]["shards"] == 3

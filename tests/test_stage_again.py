@@ -1,4 +1,4 @@
-"""A stage that is repeated: what an engine of the earlier one still writes is not removed under it."""
+"""A repeated stage: files that an engine of the earlier attempt still writes are not removed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """The probe stage, which does nothing."""
+    """A probe stage that does nothing."""
     monkeypatch.setattr(Stage, "function", lambda _: lambda *_, **__: None)
     monkeypatch.setattr(execute, "_install_signal_handlers", lambda: None)
-    (stage,) = (one for one in stages.STAGES if one.name == "probe")
+    (stage,) = (each_stage for each_stage in stages.STAGES if each_stage.name == "probe")
     return stage
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[int]:
-    """Hold the lock of a folder of segments, as an engine does; yield what it is held by."""
+    """Lock a folder of segments, as an engine does; yield the descriptor that holds the lock."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

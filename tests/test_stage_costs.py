@@ -1,4 +1,4 @@
-"""Attribution of CPU time and memory to stages (bench/stage_costs.py)."""
+"""Attribution of CPU time and memory to stages (bench/campaigns/stage_costs.py)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import stage_costs
-from bench.stage_costs import Account, Sample, program_of
+from bench.campaigns import stage_costs
+from bench.campaigns.stage_costs import Account, Sample, program_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
 MB = 1_000_000
@@ -18,7 +18,8 @@ ROOT = ("/venv/bin/python3", "-m", "cli", "campaign", "run")
 LOAD = ("/venv/bin/python3", "-m", "cli", "stage", "load")
 ENGINE = ("/target/firstflight-resolve", "--names", "names.txt")
 
-# Uses 60 MB and half a CPU second, at least until it was sampled; then the same without memory in a child.
+# Uses 60 MB for at least half a CPU second, until it has been sampled. Then a child does the same without the
+# memory.
 OUTER = """
 import subprocess, sys, time
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_programs_have_short_names(words: Sequence[str], name: str) -> None:
     assert program_of(words) == name
 
 
-def test_a_process_belongs_to_the_stage_of_its_parent_and_its_end_is_counted() -> None:
+def test_a_process_counts_for_the_stage_of_its_parent_until_its_end() -> None:
     account = Account(word_after_stage, "campaign")
     account.add(
         {
@@ -63,15 +64,15 @@ def test_a_process_belongs_to_the_stage_of_its_parent_and_its_end_is_counted() -
         },
         100.0,
     )
-    # The engine used 7 ticks more before it ended.
+    # The engine used 7 more ticks before it exited.
     account.add({1: Sample(0, ROOT, 11, 0, 5 * MB), 2: Sample(1, LOAD, 120, 47, 20 * MB)}, 101.0)
-    # The stage used 3 more, the last part of it unobserved.
+    # The stage used 3 more ticks after the last sample.
     account.add({1: Sample(0, ROOT, 12, 170, 5 * MB)}, 102.0)
     account.finish(184 / TICKS)
     load, campaign = account.costs["load"], account.costs["campaign"]
     assert {name: round(used * TICKS) for name, used in load.cpu_s.items()} == {"Python": 123, "engine": 47}
     assert (load.peak_bytes, load.peak_program, load.wall_s) == (80 * MB, "engine", 1.0)
-    assert round(campaign.all_cpu_s * TICKS) == 14  # and two that no sample has
+    assert round(campaign.all_cpu_s * TICKS) == 14  # including two ticks that are in no sample
     assert campaign.wall_s == 2.0
 
 
@@ -99,7 +100,7 @@ def test_a_real_tree_of_processes_is_measured(tmp_path: Path) -> None:
     paths = [str(path) for path in (ready, outer_sampled, inner_sampled)]
     argv = [sys.executable, "-c", OUTER, INNER, *paths]
     costs = stage_costs.run(argv, stage_of, "outer", env=os.environ, log=tmp_path / "log")
-    # Each ends when it has used half a second; starting Python comes on top.
+    # Each exits after half a CPU second. The start of Python needs additional time.
     assert costs["outer"].all_cpu_s > 0.4 and costs["inner"].all_cpu_s > 0.4
     assert 60 * MB < costs["outer"].peak_bytes < 120 * MB
     assert costs["inner"].peak_bytes < 60 * MB

@@ -1,4 +1,4 @@
-"""`firstflight stage` by hand runs where the settings say, because rows name their vantage point."""
+"""A manual `firstflight stage` runs where the settings require, because rows name their vantage point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose centre is behind a command that logs its use; its vantage point is unreachable."""
+    """A run with an unreachable vantage point. Its centre is reached with a command that logs its use."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     config = minimal.write(tmp_path)
     went = f'echo "$@" >> {tmp_path}/went; exec "$@"'
@@ -34,7 +34,7 @@ def stage(run: Run, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_the_centre_fetches_is_fetched_behind_its_command(run: Run, tmp_path: Path) -> None:
+def test_the_centre_fetches_through_its_command(run: Run, tmp_path: Path) -> None:
     done = stage(run, "targets")
     assert done.returncode == 0, done.stderr
     assert run.done("targets")
@@ -47,22 +47,22 @@ def test_what_the_centre_fetches_is_fetched_behind_its_command(run: Run, tmp_pat
 
 
 def test_wrong_options_are_refused_before_the_first_stage(run: Run) -> None:
-    where = ("--vantage", "here", "--repetition", "1", "--here")
-    for wrong in [("targets", "watch", *where, "--start", "soon"), ("targets", "probe")]:
+    place = ("--vantage", "here", "--repetition", "1", "--here")
+    for wrong in [("targets", "watch", *place, "--start", "soon"), ("targets", "probe")]:
         done = stage(run, *wrong)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert run.report("targets") is None
 
 
 @pytest.mark.parametrize("name", ["resolve", "probe", "watch"])
-def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: str) -> None:
+def test_packets_are_sent_only_from_the_vantage_point(run: Run, name: str) -> None:
     sent = stage(run, name, "--vantage", "here", "--repetition", "1")
     assert (sent.returncode, sent.stderr) == (7, "no way there\n")
     assert not run.layout.stage(name, run.key("here", 1)).exists()
 
 
 @pytest.mark.parametrize("here", [None, "other"])
-def test_a_run_of_a_schedule_measures_at_its_vantage_point_alone(run: Run, here: str | None) -> None:
+def test_a_run_of_a_schedule_measures_only_at_its_vantage_point(run: Run, here: str | None) -> None:
     stored = files.read_json(run.path / "settings.json")
     stored["vantage"][0]["command"] = []
     files.write_json(run.path / "settings.json", stored)
@@ -81,7 +81,7 @@ def test_a_run_of_a_schedule_measures_at_its_vantage_point_alone(run: Run, here:
 
 @pytest.mark.parametrize("way", ["exit 7", "true"], ids=["fails", "does nothing"])
 def test_again_is_not_done_by_what_an_earlier_try_left(run: Run, way: str) -> None:
-    """The command ends before the stage starts, while the old report still says `done`."""
+    """The command exits before the stage starts, while the old report still has the state `done`."""
     assert stage(run, "targets").returncode == 0
     old = run.report("targets")
     stored = files.read_json(run.path / "settings.json")
@@ -108,5 +108,5 @@ def test_a_stage_whose_command_does_nothing_did_not_run(run: Run) -> None:
 
 
 def test_the_vantage_point_itself_does_not_go_round_again(run: Run) -> None:
-    there = stage(run, "probe", "--vantage", "here", "--repetition", "1", "--here")
-    assert there.returncode == 3 and "run the resolve stage of here first" in there.stderr
+    refused = stage(run, "probe", "--vantage", "here", "--repetition", "1", "--here")
+    assert refused.returncode == 3 and "run the resolve stage of here first" in refused.stderr

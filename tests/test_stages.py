@@ -1,10 +1,12 @@
-"""The table of stages against what it names, and the layout of a run."""
+"""The table of stages compared with the code and files that it names, and a run's layout."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from cli.stage import command
 from firstflight import settings
 from firstflight.layout import OWN_NAMES, RunLayout, StageKey
+from firstflight.run.outline import Known
 from firstflight.run.run import Run
 from firstflight.system import files
 from orchestration import stages
@@ -22,46 +25,51 @@ from tests import minimal
 
 RUN = "20261120T063905Z-a1b2c3"
 KEY = StageKey(RUN, "hamburg", 2)
+KNOWN = {"resolve", "probe", "handshake", "calibrate", "tcp_options", "download", "watch", "dissect"}
 
 
 @pytest.mark.parametrize("stage", stages.STAGES, ids=stages.names())
-def test_the_entry_takes_what_the_scope_says(stage: Stage) -> None:
+def test_the_entry_has_the_parameters_of_the_scope(stage: Stage) -> None:
     parameters = list(inspect.signature(stage.function()).parameters.values())
-    positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    required = [one.name for one in positional if one.default is one.empty]
+    positional = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    required = [parameter.name for parameter in positional if parameter.default is parameter.empty]
     assert required == (["run", "key"] if stage.scope is Scope.KEY else ["run"])
     assert (len(positional) == 2) == (stage.scope is not Scope.RUN)
-    assert stage.timed == ("start_ns" in {one.name for one in parameters})
+    assert stage.timed == ("start_ns" in {parameter.name for parameter in parameters})
 
 
 def test_help_names_all_stages() -> None:
-    assert set(stages.names()) <= set(re.findall(r"[a-z_]+", str(command.callback.__doc__)))
+    assert set(stages.names()) <= set(re.findall(r"[a-z_]+", str(command.help)))
 
 
 def test_a_dry_run_announces_all_that_is_sent(tmp_path: Path) -> None:
-    announced = {
-        "resolve": "here: at most 500 probes per second, 200 queries per second",
-        "probe": "probes: ",
-        "handshake": "handshakes: with ",
-        "calibrate": "pairs of a probe and a handshake: with ",
-        "tcp_options": "TCP options: with 100 % of the names, at most 1, a TCP connection to port 443 each; "
-        "at most 100 per second and vantage point",
-        "download": "downloads: ",
-    }
     sending = stages.at_vantage(Plan.SCAN)
-    assert set(announced) == set(stages.names(sending))
     enabled = [f"{stage.enabled_by}.enabled=true" for stage in sending if stage.enabled_by]
     path = minimal.write(tmp_path)
     for changes in ([], enabled):
         in_force, _ = settings.load(path, ["resolve.resolver=192.0.2.1", *changes])
-        lines = list(preview.describe(in_force))
+        text = "\n".join(preview.describe(in_force))
         for stage in sending:
-            shown = any(line.startswith(announced[stage.name]) for line in lines)
-            assert shown == stage.is_enabled(in_force), stage.name
+            # The amounts of the stage: packets, or that they are unknown.
+            assert (f"\n  {stage.name}: " in text) == stage.is_enabled(in_force), stage.name
+            outline = stage.outlined(in_force, Known(1, 1), in_force.vantage[0])
+            announced = [*outline.lines, *filter(None, [outline.pace, outline.count])]
+            assert announced, f"the outline of {stage.name} has no sentence"
+            assert stage.is_enabled(in_force) == all(words in text for words in announced), stage.name
 
 
-def test_what_stages_write_is_what_the_loader_loads() -> None:
-    """But for kinds that another module writes: each names it, and it says the same."""
+def test_a_stage_without_an_outline_does_not_say_that_it_sends_nothing(tmp_path: Path) -> None:
+    assert all(stage.outline for stage in stages.STAGES if stage.sends or stage.fetches)
+    in_force, _ = settings.load(minimal.write(tmp_path))
+    known = Known(1)
+    for stage in (stages.named("probe"), stages.named("targets"), stages.named("dissect")):
+        found = replace(stage, outline=None).outlined(in_force, known, in_force.vantage[0])
+        assert found.known == known
+        assert (found.traffic is None) == (stage.name != "dissect")
+
+
+def test_stages_write_the_kinds_that_the_loader_loads() -> None:
+    """The exceptions are kinds that another module writes. These name the module, and its KIND names them."""
     written = {kind for stage in stages.STAGES for kind in stage.kinds}
     stored = {name for name in records.stored_names() if records.load(name).file_columns}
     others = {name: writer for name in stored if (writer := records.load(name).writer) is not None}
@@ -102,9 +110,14 @@ def test_the_order_of_a_plan(
     minimal.write(tmp_path)
     overrides = [f"{section}.enabled={str(on).lower()}" for section, on in (enabled or {}).items()]
     found = None if enabled is None else settings.load(tmp_path / "c.toml", overrides)[0]
-    assert stages.names(stages.at_vantage(plan, found)) == sending
-    assert stages.names(stages.afterwards(plan, found)) == later
-    assert stages.names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
+
+    def names(chosen: Iterable[Stage]) -> list[str]:
+        """Return the names without stages that this table does not know."""
+        return [stage.name for stage in chosen if stage.name in KNOWN]
+
+    assert names(stages.at_vantage(plan, found)) == sending
+    assert names(stages.afterwards(plan, found)) == later
+    assert names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
     mains = {Plan.SCAN: "probe", Plan.WATCH: "watch", Plan.SURVEY: "tcp_options"}
     mains[Plan.DOWNLOADS] = "download"
     assert stages.main(plan).name == mains[plan]
@@ -125,13 +138,13 @@ def test_the_plan_of_a_run_is_its_kind_s(tmp_path: Path, kind: str | None, plan:
     assert stages.plan_of(Run(tmp_path)) is plan
 
 
-def test_what_has_a_schedule_of_its_own_is_on_where_it_is_wanted_alone() -> None:
+def test_stages_with_a_schedule_are_enabled_only_on_request() -> None:
     sections = [{name: on["enabled"] for name, on in stages.enabling(*w).items()} for w in ((), ("crawl",))]
     assert sections[0] == {"crawl": False, "tcp_options": False, "download": False}
     assert sections[1] == {"crawl": True, "tcp_options": False, "download": False}
 
 
-def test_what_the_centre_measures_is_no_input(tmp_path: Path) -> None:
+def test_stages_of_the_centre_are_no_inputs(tmp_path: Path) -> None:
     minimal.write(tmp_path)
     on = settings.load(tmp_path / "c.toml", ["crawl.enabled=true"])[0]
     off = settings.load(tmp_path / "c.toml")[0]
@@ -163,10 +176,7 @@ def test_reports_that_were_put_aside_are_left_out(tmp_path: Path) -> None:
     assert sorted(layout.reports()) == sorted(found)
 
 
-def test_of_a_watched_period_the_watch_has_the_probes(tmp_path: Path) -> None:
+def test_a_watch_and_a_scan_have_separate_probes(tmp_path: Path) -> None:
     layout = RunLayout(tmp_path / RUN)
     assert layout.quic_probe(KEY) == layout.stage("probe", KEY) / "quic_probe.parquet"
-    watched = layout.stage("watch", KEY) / "quic_probe.parquet"
-    watched.parent.mkdir(parents=True)
-    watched.touch()
-    assert layout.quic_probe(KEY) == watched
+    assert layout.watch_probe(KEY) == layout.stage("watch", KEY) / "quic_probe.parquet"

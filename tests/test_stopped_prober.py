@@ -1,4 +1,4 @@
-"""A prober that ends by itself, and its owner that is stopped twice: by the stop file and by signals."""
+"""A prober that exits normally, and a supervisor that is stopped twice: by the stop file and by signals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from firstflight.errors import Interrupted
 from firstflight.system.noted_signals import STOPPING
 from scanner.driver import process
 from scanner.driver.feed import Feed
+from scanner.driver.prober import PROBER
 from tests.waiting import until
 
 
 def run(
     tmp_path: Path, script: str, *numbers: signal.Signals, stop_file: bool = False, longest_s: float = 30
 ) -> None:
-    """Supervise a shell script; when it has made the file `started`, send these signals to this process."""
+    """Supervise a shell script. When the script has created `started`, send these signals to this process."""
     sent = False
 
     def watch() -> None:
@@ -30,7 +31,7 @@ def run(
             if stop_file:
                 raise Interrupted("the stop file")
 
-    process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch, longest_s=longest_s)
+    process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch, PROBER, longest_s=longest_s)
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +51,16 @@ def test_signals_stop_the_prober_once(
 ) -> None:
     ended = tmp_path / "ended"
     trap = f"trap 'echo in order > {ended}; exit 130' INT; touch {tmp_path}/started"
-    reason = "the stop file" if stop_file else "stopped by a signal; what was probed is kept"
+    reason = "the stop file" if stop_file else "stopped by a signal; finished results are kept"
     with pytest.raises(Interrupted, match=reason):
         run(tmp_path, f"{trap}; while :; do sleep 0.05; done", *numbers, stop_file=stop_file)
     assert ended.read_text() == "in order\n"
-    # What is now written is not cut by the signal that follows.
+    # Later signals do not interrupt the writes that follow.
     for number in STOPPING:
         signal.raise_signal(number)
 
 
-def test_what_may_be_in_flight_for_long_is_waited_for(
+def test_a_prober_with_long_timeouts_gets_time_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "GRACE_S", 0.5)
@@ -86,18 +87,18 @@ def test_a_prober_that_fails_is_reported_with_its_reason(tmp_path: Path, status:
 
 
 def test_a_signal_at_the_very_end_is_not_lost(tmp_path: Path) -> None:
-    own, go = tmp_path / "pid", tmp_path / "go"
+    pid_file, go = tmp_path / "pid", tmp_path / "go"
 
     def has_ended() -> bool:
-        status = Path(f"/proc/{int(own.read_text())}/status").read_text(encoding="utf-8")
+        status = Path(f"/proc/{int(pid_file.read_text())}/status").read_text(encoding="utf-8")
         return "\nState:\tZ" in status
 
     def watch() -> None:
-        until(lambda: own.is_file() and own.read_text().endswith("\n"), "the start of the script")
+        until(lambda: pid_file.is_file() and pid_file.read_text().endswith("\n"), "the start of the script")
         signal.raise_signal(signal.SIGINT)
         go.touch()
-        until(has_ended, "the script's end")  # before the next look would come
+        until(has_ended, "the script's end")  # before the next check
 
-    script = f"echo $$ > {own}; while [ ! -e {go} ]; do sleep 0.01; done"
+    script = f"echo $$ > {pid_file}; while [ ! -e {go} ]; do sleep 0.01; done"
     with pytest.raises(Interrupted, match="stopped by a signal"):
-        process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch, longest_s=30)
+        process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch, PROBER, longest_s=30)

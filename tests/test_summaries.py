@@ -1,4 +1,4 @@
-"""Summaries of a stage's engines: an earlier start's is never taken for that of the last one."""
+"""Summaries of a stage's engines: the summary of an earlier start does not count for the last start."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def test_an_engine_that_was_killed_has_no_summary(tmp_path: Path) -> None:
     files.write_json(tmp_path / "summary.json", {"sent": 6})
     assert summaries.read(tmp_path) == {"sent": 6}
     summaries.set_aside(tmp_path)
-    # The engine that starts now is stopped before it writes one; the stage starts it once more for it.
+    # The next engine is stopped before it writes a summary, so the stage starts it once more.
     assert summaries.exist(tmp_path) and not (tmp_path / "summary.json").exists()
     assert summaries.read(tmp_path) == {"sent": 6}
 
 
-def test_what_counts_of_all_starts(tmp_path: Path) -> None:
+def test_summaries_of_all_starts_are_merged(tmp_path: Path) -> None:
     for number, (missing, greatest) in enumerate([(3, 40), (0, 90), (1, 50)]):
         summaries.set_aside(tmp_path)
         summary = {"missing_tx_stamps": missing, "max_new_per_second": greatest, "sent": number}
         files.write_json(tmp_path / "summary.json", summary)
     expected = {"missing_tx_stamps": 4, "max_new_per_second": 90, "sent": 2}
     assert summaries.read(tmp_path) == expected
-    # Of many, the last one that was written.
+    # If there are many summaries, the last one counts.
     for number in range(3, 12):
         summaries.set_aside(tmp_path)
         files.write_json(tmp_path / "summary.json", {"sent": number})

@@ -1,4 +1,4 @@
-"""What `python -m bench testbed` and `real_time` compute and judge, with costs and rows that are made up."""
+"""Calculations and verdicts of `python -m bench testbed` and `real_time`, with invented costs and rows."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from bench import process, real_time
-from bench import testbed as bench
-from bench.testbed_cost import Cost, line, scaled, whole
+from bench import process
+from bench.testbeds import real_time
+from bench.testbeds import testbed as bench
+from bench.testbeds.testbed_cost import Cost, line, scaled, whole
 from firstflight.errors import UsageError
-from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
 from testbed.trials.block import Block
 from testbed.trials.captures import captured_packets
 from testbed.trials.network import wire
 from testbed.trials.trial_row import Row
+from tests.testbed.experiments import find
 
 
-def test_a_larger_series_costs_what_the_straight_line_says() -> None:
-    """A guest 2 s, a trial 0.1 s, the command alone 1 s: ten cells of 100 are twenty guests."""
+def test_a_larger_series_costs_what_the_line_fit_predicts() -> None:
+    """A guest costs 2 s, a trial 0.1 s, and the command 1 s. Ten cells of 100 trials need twenty guests."""
     few = Cost(1 + 5 * (2 + 2 * 0.1), 5, 2, 2.5)
     many = Cost(1 + 5 * (2 + 20 * 0.1), 5, 20, 25.0)
     found = scaled(few, many, 1.0, cells=10, length=50)
@@ -44,7 +45,7 @@ def test_a_straight_line_needs_two_sizes_of_one_guest(few: Cost, many: Cost) -> 
         scaled(few, many, 1.0, cells=10, length=50)
 
 
-def test_a_whole_series_is_what_was_measured() -> None:
+def test_a_complete_series_is_what_was_measured() -> None:
     found = whole(Cost(90, 10, 100, 200), 1.5)
     assert (found.cpu_s, found.waited_s, found.real_s) == (88.5, 200, 2200)
     assert str(found) == "88.5 CPU s; in real time clients wait 200 s, 2200 s with the pauses"
@@ -56,7 +57,7 @@ def test_a_goal_is_met_below_it(cost: float, verdict: str) -> None:
 
 
 def test_the_cells_are_those_of_figure_5() -> None:
-    names = {cell.name for cell in experiment.find(bench.FIGURE).cells()}
+    names = {cell.name for cell in find(bench.FIGURE).cells()}
     whole_figure = [name for client in bench.CLIENTS for name in bench.of_client(client)]
     assert len(whole_figure) == 80 and set(whole_figure) <= names
     assert set(bench.CELLS) <= set(whole_figure)
@@ -68,7 +69,7 @@ def test_the_cells_are_those_of_figure_5() -> None:
         "go-x-net-aioquic-iack-9ms",
         "go-x-net-aioquic-wfc-9ms",
     ]
-    # Each server answers both ways as often as the other.
+    # Both ways of answering occur equally often.
     answers = Counter(name.split("-")[-2] for client in bench.CLIENTS for name in bench.sample(client))
     assert answers == {"iack": 20, "wfc": 20}
 
@@ -86,13 +87,13 @@ def test_each_cell_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_
 def test_the_python_client_is_no_part_of_the_goal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_s: float, other_s: float, kept: bool
 ) -> None:
-    """Seven clients and the command's start of 1 s: 897 and 900.5 of 900 CPU s."""
+    """Seven clients and 1 s for the start of the command: 897 and 900.5 CPU s, with a goal of 900."""
 
     def run(_out: Path, cells: list[str], repetitions: int, *, resume: bool = False) -> Cost:
         if repetitions == 1:
             return Cost(1 if resume else 3, 1, 1, 0.2)
-        own = python_s if cells[0].startswith("aioquic-") else other_s
-        return Cost(own + 1, len(cells), repetitions, 1)
+        client_s = python_s if cells[0].startswith("aioquic-") else other_s
+        return Cost(client_s + 1, len(cells), repetitions, 1)
 
     monkeypatch.setattr(bench, "_run", run)
     assert bench._figure(tmp_path, all_of_it=True) is kept
@@ -113,12 +114,12 @@ def rows(*given: int | str) -> list[Row]:
     return [
         {
             "repetition": number,
-            "outcome": one if isinstance(one, str) else "done",
+            "outcome": value if isinstance(value, str) else "done",
             "detail": "why",
-            "first_stream_us": None if isinstance(one, str) else one,
+            "first_stream_us": None if isinstance(value, str) else value,
             "drop_to_server": [4, 5],
         }
-        for number, one in enumerate(given, start=1)
+        for number, value in enumerate(given, start=1)
     ]
 
 
@@ -138,10 +139,10 @@ def test_a_cell_s_times_name_what_does_not_count(capsys: pytest.CaptureFixture[s
         ({}, "done"),
     ],
 )
-def test_a_trial_that_lost_something_else_is_none_of_the_cell(
+def test_a_trial_with_another_loss_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, object], outcome: str
 ) -> None:
-    """The fourth datagram alone is the second flight, and 4 and 5 were lost."""
+    """Only the fourth datagram is the second flight, but datagrams 4 and 5 were lost."""
     packets = [
         {
             "from_client": True,
@@ -201,7 +202,7 @@ def test_only_trials_that_were_not_done_fail_it(
     assert capsys.readouterr().out.count("real minus simulated") == 9
 
 
-def test_what_is_missing_is_one_sentence_before_the_first_cell(
+def test_missing_prerequisites_are_one_sentence_before_the_first_cell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def nothing(_: Block) -> None:

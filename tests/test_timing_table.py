@@ -1,4 +1,4 @@
-"""The table of docs/design/0013 and the marks of tests/conftest.py name the same tests."""
+"""The table in docs/design/0013 and the marks in tests/conftest.py list the same tests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tests.conftest import TIMING
 
 ROOT = Path(__file__).parents[1]
 (DESIGN,) = (ROOT / "docs/design").glob("0013-*.md")
-# In the table alone: a whole site takes minutes, and guests have their own time.
+# Only in the table: a whole site takes minutes, and guests have a separate clock.
 NOT_REPEATED = {"tests/airflow/test_site.py", "tests/testbed/guests/test_lab.py"}
 
 
 def files(name: str) -> set[str]:
-    """Return the test files of a folder, or the file; both relative to the top."""
+    """Return a folder's test files, or the file; both relative to the top."""
     path = ROOT / name
     found = sorted(path.glob("**/test_*.py")) if path.is_dir() else [path]
-    assert found and all(one.is_file() for one in found), name
-    return {str(one.relative_to(ROOT)) for one in found}
+    assert found and all(file.is_file() for file in found), name
+    return {str(file.relative_to(ROOT)) for file in found}
 
 
 def in_table(head: str) -> set[str]:
@@ -43,5 +43,5 @@ def test_every_test_of_the_table_is_marked_and_every_marked_one_is_in_it() -> No
     table = in_table("| test | protects | by |")
     assert len(table) > 30 and table >= NOT_REPEATED
     assert table - NOT_REPEATED == marked
-    # A folder stands for those of its tests that are not in the first table.
+    # A folder in the second table means the tests in it that are not in the first table.
     assert in_table("| test | waits for |") - marked

@@ -1,4 +1,4 @@
-"""A capture whose writer was killed keeps its whole packets, however its blocks are read."""
+"""Whole packets are readable in a capture from a killed writer, with any block size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER = bytes(24)
 
 
 def packet(length: int, size: int | None = None) -> bytes:
-    """Return a packet of `size` bytes whose header says `length`."""
+    """Return a packet of `size` bytes with `length` in its header."""
     return struct.pack("=IIII", 1, 2, length, length) + bytes(length if size is None else size)
 
 
@@ -28,7 +28,7 @@ LARGE = HEADER + packet(MAX_SNAPLEN) * 9  # more than two blocks
     ("content", "packets", "kept"),
     [
         (b"", 0, 0),
-        (HEADER[:-1], 0, 23),  # tcpdump had not begun
+        (HEADER[:-1], 0, 23),  # tcpdump had not written the header
         (HEADER, 0, 24),
         (WHOLE, len(SIZES), len(WHOLE)),
         (WHOLE + packet(7)[:15], len(SIZES), len(WHOLE)),  # a part of a header
@@ -41,7 +41,7 @@ LARGE = HEADER + packet(MAX_SNAPLEN) * 9  # more than two blocks
         (LARGE[:-1], 8, len(LARGE) - 16 - MAX_SNAPLEN),
     ],
 )
-def test_whole_packets(
+def test_complete_packets(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     content: bytes,

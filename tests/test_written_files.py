@@ -1,4 +1,4 @@
-"""Files that are written in one step: whole or absent, and on the disk before they have their name."""
+"""Atomically written files: complete or absent, and on the disk before they have their name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import minimal
 
 
 class Step(NamedTuple):
-    """`sync` or `rename`, the file, and its size then."""
+    """A step: `sync` or `rename`, the file, and the size at that time."""
 
     what: str
     name: str
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
-    """What was synced and renamed, in order."""
+    """Record the synced and renamed files, in order."""
     found: list[Step] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -67,9 +67,7 @@ def test_the_content_is_on_the_disk_before_the_name(
     assert rename == Step("rename", "file", size)
 
 
-def test_what_is_of_no_use_after_a_power_cut_does_not_wait_for_the_disk(
-    tmp_path: Path, steps: list[Step]
-) -> None:
+def test_temporary_files_are_not_synced(tmp_path: Path, steps: list[Step]) -> None:
     files.write_json(tmp_path / "progress.json", {}, lasting=False)
     assert [step.what for step in steps] == ["rename"]
 
@@ -87,7 +85,7 @@ def test_a_disk_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch
     assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]
 
 
-def test_outputs_of_a_stage_are_on_the_disk_before_its_report_says_that_it_is_done(
+def test_outputs_of_a_stage_are_synced_before_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step]
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))

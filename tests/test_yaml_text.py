@@ -1,4 +1,4 @@
-"""Descriptions are read as PyYAML's own parser reads them, and what is not YAML is refused."""
+"""Descriptions are parsed like PyYAML's Python parser does, and invalid YAML is rejected."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def test_this_installation_has_the_fast_parser() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: [1", "a: !!python/object/apply:os.getcwd []", "a: 1\n---\nb: 2\n"])
-def test_what_is_no_document_of_plain_values_is_refused(text: str) -> None:
+def test_documents_with_other_than_plain_values_are_refused(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         yaml_text.read(text)

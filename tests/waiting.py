@@ -1,4 +1,4 @@
-"""Waits for events: no test sleeps for a fixed time where it can check a condition."""
+"""Waits for events. Tests do not sleep for a fixed time where they can check a condition."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-# A limit for tests that would hang; the awaited events take a small part of it, even on a busy machine.
+# A limit for tests that would hang. Even on a busy machine, events need only a small part of this time.
 PATIENCE_S = 120.0
-# Between two looks, in seconds: short at first, since most events are near; later looks cost others' time.
+# Pauses between checks, in seconds. They start short, since most events are soon, and grow to save CPU time.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.05
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], object], limit_s: float = PATIENCE_S) -> T:
-    """Wait until `condition` returns a true value, and return that.
+    """Wait until `condition` returns a true value, and return this value.
 
-    After `limit_s` seconds the test fails with `what`, a text or a function that returns one.
+    After `limit_s` seconds, the test fails with the message `what`, a text or a function that returns a text.
     """
     end = time.monotonic() + limit_s
     pause_s = FIRST_PAUSE_S
     while not (found := condition()):
         if time.monotonic() >= end:
             shown = what() if callable(what) else what
-            raise AssertionError(f"not within {limit_s:.0f} s: {shown}")
+            raise AssertionError(f"timeout after {limit_s:.0f} s: {shown}")
         time.sleep(pause_s)
         pause_s = min(1.3 * pause_s, LONGEST_PAUSE_S)
     return found

@@ -1,4 +1,4 @@
-"""Counts how often a program waits, which does not depend on the machine's speed."""
+"""Counts how often a program waits. The count does not depend on the machine's speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ WAITS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "clock_na
 def system_calls(
     argv: Sequence[str], folder: Path, only: Sequence[str] = ()
 ) -> tuple[subprocess.CompletedProcess[str], Counter[str]]:
-    """Run a program; return what it did, and by name the system calls of all its threads, or `only` these."""
+    """Run a program; return the result, and the counts of system calls of all threads.
+
+    With `only`, counts only these system calls.
+    """
     calls = folder / "calls"
     traced = ["-e", f"trace={','.join(only)}"] if only else []
     done = subprocess.run([*strace(calls), *traced, *argv], capture_output=True, text=True, check=False)
@@ -23,19 +26,19 @@ def system_calls(
 
 
 def strace(calls: Path) -> list[str]:
-    """Return the command that runs a program and writes its system calls to a file, for `counts`."""
+    """Return a command prefix that runs a program and writes its system calls to a file, for `counts`."""
     program = shutil.which("strace")
     assert program, "the tests need strace: apt-get install strace"
     return [program, "-f", "-c", "-U", "calls,name", "-o", str(calls)]
 
 
 def counts(calls: Path) -> Counter[str]:
-    """Return the system calls that `strace` wrote, by name."""
+    """Return the counts of system calls that `strace` wrote."""
     found = re.findall(r"^ *(\d+) +(\S+)$", calls.read_text(), re.M)
     return Counter({name: int(count) for count, name in found if name != "total"})
 
 
 def counted(argv: Sequence[str], folder: Path) -> tuple[subprocess.CompletedProcess[str], int]:
-    """Run a program; return what it did, and how many system calls that wait all its threads made."""
+    """Run a program; return the result, and the number of waiting system calls of all threads."""
     done, calls = system_calls(argv, folder, WAITS)
     return done, calls.total()

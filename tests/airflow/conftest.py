@@ -16,7 +16,7 @@ SITE = TREE / "lab" / "site"
 
 
 def airflow_environment(home: Path, site: Path = SITE) -> dict[str, str]:
-    """An isolated Airflow with the lab's vantage points, or those of `site`, and without a database."""
+    """Return the environment of an isolated Airflow without a database, for the vantage points in `site`."""
     return {
         **os.environ,
         "AIRFLOW_HOME": str(home),
@@ -72,7 +72,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def parse_dags(home: Path, site: Path, dags: Path = TREE / "dags") -> dict[str, Any]:
-    """Load all DAGs for the vantage points of a site's folder, as the fixture `parsed`."""
+    """Load all DAGs for the vantage points in a site's folder, as the fixture `parsed`."""
     done = subprocess.run(
         [sys.executable, "-c", _PARSE, str(dags)],
         env=airflow_environment(home, site),

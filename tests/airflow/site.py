@@ -1,4 +1,4 @@
-"""A site for tests: the program behind `make airflow`, its REST interface, its store, its workers."""
+"""A site for tests: the program that `make airflow` runs, its REST interface, its store, its workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Site:
         self._options = options
 
     def start(self) -> None:
-        """Start the program behind `make airflow` and wait until it is ready."""
+        """Start the program that `make airflow` runs, and wait until it is ready."""
         about_file = self.folder / "site.json"
         about_file.unlink(missing_ok=True)
         program = [sys.executable, "-P", "-m", "lab.site", "--folder", str(self.folder), "--port", "0"]
@@ -56,7 +56,7 @@ class Site:
         self._token = ""
 
     def end(self) -> None:
-        """Stop it by SIGINT, and check that no process is left."""
+        """Stop the site by SIGINT, and check that no process remains."""
         everything = identities(descendants([self.process.pid]))
         self.process.send_signal(signal.SIGINT)
         try:
@@ -70,9 +70,9 @@ class Site:
         assert ended.endswith("database system is shut down"), ended
 
     def kill(self) -> None:
-        """Kill the site's program and everything that it started with -9, as when the machine loses power.
+        """Send SIGKILL to the site's program and all processes that it started, as when the power fails.
 
-        This ends the lab, too.
+        The lab is killed, too.
         """
         lab = json.loads((self.folder / "raised.json").read_text())
         kill([self.process.pid, lab["pid"], *descendants([self.process.pid])])
@@ -82,7 +82,7 @@ class Site:
     # ---- Airflow's REST interface
 
     def ask(self, method: str, path: str, *, base: str = "/api/v2", **body: Any) -> Any:
-        """Send a request with a token from /auth/token; return its answer's JSON."""
+        """Send a request with a token from /auth/token; return the answer's JSON."""
         answer = self._send(method, path, base, **body)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return answer.json() if answer.content else None
@@ -112,16 +112,16 @@ class Site:
         self.ask(method, f"/worker/{worker}/maintenance", base="/edge_worker/ui", **more)
 
     def trigger(self, dag: str, **conf: Any) -> str:
-        """Start a run by hand, with a logical date as in the page's form; return its id."""
+        """Trigger a run with a logical date, as the page's form does; return the id."""
         now = datetime.now(UTC).isoformat()
         answer = self.ask("POST", f"/dags/{dag}/dagRuns", json={"conf": conf, "logical_date": now})
         return str(answer["dag_run_id"])
 
     def mark_failed(self, dag: str, run: str) -> None:
-        """End a run that goes on.
+        """Mark a running DAG run as failed.
 
-        Where the scheduler changes the same rows at that moment, the database undoes one of both (a
-        deadlock), which the interface answers with 500: then once more.
+        If the scheduler changes the same rows, the database may abort this change (a deadlock) and the
+        interface answers 500. The request is then repeated.
         """
         path = f"/dags/{dag}/dagRuns/{run}"
 
@@ -132,7 +132,7 @@ class Site:
         assert self.state(dag, run) == "failed", self.describe(dag, run)
 
     def state(self, dag: str, run: str) -> str:
-        """Return the state of a DAG's run."""
+        """Return a DAG run's state."""
         return str(self.ask("GET", f"/dags/{dag}/dagRuns/{run}")["state"])
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
@@ -158,12 +158,12 @@ class Site:
         return value
 
     def run_to_end(self, dag: str, run: str, timeout_s: float) -> str:
-        """Wait for the end of a DAG's run; return its state."""
+        """Wait for the end of a DAG's run; return the state."""
         wait_for(lambda: self.state(dag, run) in ENDED, timeout_s, lambda: self.describe(dag, run))
         return self.state(dag, run)
 
     def describe(self, dag: str, run: str) -> str:
-        """Return the progress of a run, for messages."""
+        """Return a run's progress, for messages."""
         states = {name: t["state"] for name, t in self.tasks(dag, run).items()}
         return f"{dag} {run}: " + ", ".join(f"{name} {state}" for name, state in states.items())
 
@@ -177,7 +177,7 @@ class Site:
                     os.kill(pid, signal.SIGKILL)
 
     def worker_pid(self, name: str) -> int:
-        """Return the current process of a vantage point's worker."""
+        """Return the current process for a vantage point's worker."""
         found = [pid for pid in descendants([self.process.pid]) if _is_worker(pid, name)]
         assert found, f"the worker {name} does not run"
         return min(found)
@@ -191,7 +191,7 @@ class Site:
         return killed
 
     def firstflight(self, place: str, *arguments: str) -> str:
-        """Run `firstflight` where the tasks of `place` run; return its standard output."""
+        """Run `firstflight` where the tasks of `place` run; return the standard output."""
         done = self.execute(place, sys.executable, "-P", "-m", "cli", *arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -217,7 +217,7 @@ BUSY = 4
 
 
 def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], object]) -> None:
-    """Wait until `true`; after BUSY times `timeout_s` fail with the message of `what`."""
+    """Wait until `true` returns true. After BUSY times `timeout_s`, fail with the message from `what`."""
     deadline = time.monotonic() + BUSY * timeout_s
     while not true():
         assert time.monotonic() < deadline, f"after {BUSY * timeout_s:.0f} s: {what()}"

@@ -1,9 +1,10 @@
-"""Airflow's database, dumped and restored by the commands of docs/operations.md."""
+"""Airflow's database: backed up, restored by the commands of docs/operations.md, watched and cleaned."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,12 @@ import pytest
 
 from firstflight.system import children
 from lab.site import database
+from orchestration.site import backup, machine_metrics
 from tests.airflow.conftest import TREE, airflow_environment
 from tests.waiting import until
 
 OPERATIONS = TREE / "docs" / "operations.md"
 ROLE, NAME = "firstflight", "airflow"
-DUMP = f"pg_dump --format=custom {NAME}"
 RESTORE = (f"dropdb {NAME}", f"createdb --owner={ROLE} {NAME}", f"pg_restore --dbname={NAME}")
 
 
@@ -43,7 +44,7 @@ class Cluster:
             ]
 
     def argv(self, command: str, *more: object) -> list[str]:
-        """Return the argument list of one of its programs."""
+        """Return the argument list for a PostgreSQL program."""
         program, *words = command.split()
         return [*self._as_owner, str(self._programs / program), *words, *map(str, more)]
 
@@ -61,6 +62,17 @@ class Cluster:
         done = self.run(f"psql --no-psqlrc -At {NAME} -c", question, stdout=subprocess.PIPE)
         return done.stdout.decode().splitlines()
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment for clients with the service's role."""
+        path = os.pathsep.join([str(self._programs), os.environ["PATH"]])
+        return {**os.environ, "PGHOST": str(self.folder), "PGUSER": ROLE, "PATH": path}
+
+    def site(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `firstflight site` as the service does."""
+        command = [sys.executable, "-P", "-m", "cli", "site", *words]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+
     def contents(self) -> dict[str, list[str]]:
         """Return the rows of all tables, and where sequences are."""
         tables = self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
@@ -73,27 +85,29 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     """A cluster that runs, with an empty database of the service's role."""
     folder = Path(tempfile.mkdtemp(prefix="firstflight-backup."))
-    one = Cluster(folder)
+    server = Cluster(folder)
     quiet = {"stdout": subprocess.DEVNULL}
     try:
-        one.run("initdb --no-sync --auth=trust --username=postgres -D", folder / "data", **quiet)
+        server.run("initdb --no-sync --auth=trust --username=postgres -D", folder / "data", **quiet)
         options = ["-D", folder / "data", "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
         with (folder / "log").open("wb") as log:
-            process = children.start(one.argv("postgres", *options), own_session=True, stderr=log)
+            process = children.start(server.argv("postgres", *options), own_session=True, stderr=log)
         try:
             until(lambda: database.READY in (folder / "log").read_text(), (folder / "log").read_text)
-            one.run(f"createuser {ROLE}")
-            one.run(f"createdb --owner={ROLE} {NAME}")
-            yield one
+            server.run(f"createuser --createdb {ROLE}")
+            server.run(f"createdb --owner={ROLE} {NAME}")
+            yield server
         finally:
             children.stop(process)
     finally:
         shutil.rmtree(folder)
 
 
-def test_a_restored_database_has_the_same_rows(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     text = OPERATIONS.read_text()
-    assert all(command in text for command in (DUMP, *RESTORE)), "the page says something else"
+    assert all(command in text for command in RESTORE), "the page says something else"
     environment = airflow_environment(tmp_path)
     environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = (
         f"postgresql+psycopg2://{ROLE}@/{NAME}?host={cluster.folder}"
@@ -109,10 +123,21 @@ def test_a_restored_database_has_the_same_rows(cluster: Cluster, tmp_path: Path)
     before = cluster.contents()
     assert len(before) > 30 and len(before["slot_pool"]) == 51 and before["alembic_version"]
 
-    dump = tmp_path / "airflow.dump"
-    with dump.open("wb") as out:
-        cluster.run(DUMP, stdout=out)
-    # What came after the dump is lost, and nothing else.
+    watched = _metrics(cluster)
+    assert watched["up"] == 1 and watched["bytes"] > 1e6
+    assert 0 < watched["connections"] < watched["connections_limit"] == 100
+
+    done = cluster.site("backup", "airflow", "--to", str(tmp_path / "backups"))
+    assert done.returncode == 0, done.stderr
+    (made,) = backup.backups(tmp_path / "backups", "airflow")
+    dump = made / backup.DUMP
+    assert f"restored as a test: {len(before) - 1} tables" in done.stdout
+    assert cluster.ask("SELECT datname FROM pg_database WHERE datname LIKE 'airflow%'") == [NAME]
+    # Another database is no backup of Airflow.
+    done = cluster.site("backup", "airflow", "--database", "postgres", "--to", str(tmp_path / "backups"))
+    assert done.returncode == 3 and "has no table alembic_version" in done.stderr
+    assert backup.backups(tmp_path / "backups", "airflow") == [made]
+    # Only changes after the dump are lost.
     cluster.ask("INSERT INTO variable (key, val, is_encrypted) VALUES ('later', 'x', false)")
     cluster.ask("DELETE FROM slot_pool WHERE pool LIKE 'scan_%'")
     assert cluster.contents() != before
@@ -127,3 +152,33 @@ def test_a_restored_database_has_the_same_rows(cluster: Cluster, tmp_path: Path)
     added = "INSERT INTO slot_pool (pool, slots, include_deferred) VALUES ('new', 1, false)"
     cluster.run(f"psql --no-psqlrc -q --username={ROLE} {NAME} -c", added)
     assert len(cluster.contents()["slot_pool"]) == 52
+
+    for days in (1, 89, 91, 400):
+        cluster.ask(f"INSERT INTO log (dttm, event) VALUES (now() - interval '{days} days', '{days}')")
+    _clean(environment, days=90)
+    assert cluster.ask("SELECT event FROM log WHERE event ~ '^[0-9]+$' ORDER BY event::int") == ["1", "89"]
+    assert len(cluster.contents()["slot_pool"]) == 52
+
+
+def _metrics(cluster: Cluster) -> dict[str, float]:
+    """Return what `site metrics` says of the database."""
+    machine = machine_metrics.Machine(database=f"host={cluster.folder} user={ROLE} dbname={NAME}")
+    return {
+        sample.name.removeprefix("firstflight_database_"): sample.value
+        for family in machine_metrics.metrics(machine)
+        for sample in family.samples
+    }
+
+
+def _clean(environment: dict[str, str], days: int) -> None:
+    """Run the command of firstflight-airflow-clean.service as systemd does."""
+    text = (
+        (TREE / "deploy" / "systemd" / "firstflight-airflow-clean.service").read_text().replace("\\\n", " ")
+    )
+    (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
+    line = line.partition("=")[2].replace(
+        "/opt/firstflight/current/venv/bin/airflow", f"{sys.executable} -P -m airflow"
+    )
+    words = shlex.split(line.replace("${FIRSTFLIGHT_KEEP_AIRFLOW_DAYS}", str(days)).replace("$$", "$"))
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

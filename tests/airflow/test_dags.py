@@ -13,15 +13,17 @@ from typing import Any
 import jsonschema
 import pytest
 
+from orchestration import stages
 from orchestration.site.vantage_points import load
 from orchestration.site.vantage_points import pools as pools_of
+from orchestration.stages import Plan
 from reports import query
 from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
 SCANNING = ("resolve", "probe", "handshake", "calibrate")
-SENDING = ("resolve", "probe", "handshake", "calibrate", "tcp_options", "download", "watch")
+SENDING = frozenset(stage.name for stage in stages.STAGES if stage.sends)
 
 
 def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) -> None:
@@ -38,7 +40,7 @@ def test_parsing_costs_little_and_no_heavy_import(parsed: dict[str, Any]) -> Non
 
 
 def test_a_heavy_import_shows(tmp_path: Path) -> None:
-    """The same check on the DAG files with one more, which imports what others must not."""
+    """The check fails if a further DAG file imports forbidden modules."""
     dags = tmp_path / "dags"
     shutil.copytree(TREE / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
     (dags / "heavy.py").write_text("import pandas, pyarrow.dataset  # Airflow reads files with a DAG\n")
@@ -49,7 +51,7 @@ def test_a_heavy_import_shows(tmp_path: Path) -> None:
 
 
 def costs(parsed: dict[str, Any]) -> list[str]:
-    """Return what is too much in parsing."""
+    """Return the names of the parsing costs that exceed their limits."""
     wrong = {"CPU time": parsed["cost_s"] >= parsed["import_s"] / 4, "imports": parsed["heavy"] != []}
     return [name for name, found in wrong.items() if found]
 
@@ -68,7 +70,7 @@ def test_tasks_of_a_vantage_point_go_to_its_worker_and_no_other_task_does(parsed
     assert at_vantage >= 5 * len(VANTAGES)
 
 
-def test_what_sends_packets_holds_a_slot_of_its_vantage_point(parsed: dict[str, Any]) -> None:
+def test_sending_tasks_take_a_slot_of_their_vantage_point(parsed: dict[str, Any]) -> None:
     pools = {pool for v in VANTAGES for pool in (v.scan_pool, v.watch_pool, v.download_pool)}
     for dag in parsed["dags"].values():
         for task in dag["tasks"]:
@@ -107,11 +109,11 @@ def test_a_watch_is_tried_again_soon_and_for_a_day(parsed: dict[str, Any]) -> No
             assert task["retries"] * task["most_s"] >= 86_400, task
 
 
-def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
+def test_the_report_does_not_wait_for_a_failed_vantage_point(parsed: dict[str, Any]) -> None:
     tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
     assert tasks["report"]["upstream"] == ["gather", "open"]
     assert tasks["gather"]["upstream"] == ["open"]
-    # A vantage point that is left out is skipped at the centre, so its worker need not be up.
+    # The centre skips an excluded vantage point, so its worker may be down.
     assert all(set(tasks[f"{v.name}.fetch_inputs"]["upstream"]) == {"choose", "open"} for v in VANTAGES)
     late = tasks["late_report"]
     assert late["trigger_rule"] == "all_done"
@@ -189,7 +191,7 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
         ("cdn_watch", "minute_s", [None, 0.5, 60], [0, "minute"]),
     ],
 )
-def test_parameters_refuse_what_makes_no_sense(
+def test_invalid_parameters_are_refused(
     parsed: dict[str, Any], dag: str, name: str, good: list[object], bad: list[object]
 ) -> None:
     schema = parsed["dags"][dag]["params"][name]
@@ -212,7 +214,7 @@ def test_daily_fetches_can_be_filled_back_and_a_measurement_cannot(parsed: dict[
     assert "Asset" in dags["quic_scan"]["timetable"]
 
 
-def test_a_crawl_is_weekly_the_centre_s_and_begins_only_when_somebody_wants_it(
+def test_a_crawl_is_weekly_runs_at_the_centre_and_is_paused_by_default(
     parsed: dict[str, Any],
 ) -> None:
     crawl = parsed["dags"]["crawl"]
@@ -224,21 +226,21 @@ def test_a_crawl_is_weekly_the_centre_s_and_begins_only_when_somebody_wants_it(
 
 def test_each_schedule_has_its_own_stages(parsed: dict[str, Any]) -> None:
     wanted = {
-        "quic_scan": [*SCANNING, "dissect", "load"],
+        "quic_scan": stages.names(stages.scheduled(Plan.SCAN)),
         "tcp_options": ["resolve", "tcp_options", "load"],
         "downloads": ["resolve", "download", "load"],
     }
-    for name, stages in wanted.items():
+    for name, in_order in wanted.items():
         for vantage in VANTAGES:
             group = f"{vantage.name}.repetition."
             tasks = {t["task_id"]: t["upstream"] for t in parsed["dags"][name]["tasks"]}
-            found = {one.removeprefix(group) for one in tasks if one.startswith(group)}
-            assert found == set(stages), name
-            for before, after in itertools.pairwise(stages):
+            found = {task.removeprefix(group) for task in tasks if task.startswith(group)}
+            assert found == set(in_order), name
+            for before, after in itertools.pairwise(in_order):
                 assert f"{group}{before}" in tasks[f"{group}{after}"], (name, after)
 
 
-def test_a_survey_is_weekly_and_begins_only_when_somebody_wants_it(parsed: dict[str, Any]) -> None:
+def test_a_survey_is_weekly_and_paused_by_default(parsed: dict[str, Any]) -> None:
     survey = parsed["dags"]["tcp_options"]
     assert (survey["paused"], survey["catchup"]) == (True, False)
     assert survey["timetable"] == "CronTriggerTimetable"

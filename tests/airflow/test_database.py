@@ -1,4 +1,4 @@
-"""Airflow's central database of a site: real PostgreSQL, in a mount namespace as the lab has one."""
+"""Airflow's central database for a site: real PostgreSQL, in a mount namespace as the lab has one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def namespaces(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Below a folder that only its owner may enter, with a path too long for a socket."""
+    """A folder below one that only its owner may enter. Its path is too long for a socket."""
     tmp_path.chmod(0o700)
     return tmp_path / ("long" * 30) / "database"
 
@@ -71,7 +71,7 @@ def served(folder: Path, namespaces: list[str]) -> Iterator[tuple[subprocess.Pop
         process.wait(PATIENCE_S)
 
 
-def test_it_is_made_kept_through_a_kill_and_open_to_nobody_else(folder: Path, namespaces: list[str]) -> None:
+def test_the_database_survives_a_kill_and_admits_only_its_owner(folder: Path, namespaces: list[str]) -> None:
     with served(folder, namespaces) as (process, ask):
         assert ask("CREATE TABLE kept (n int)") == "CREATE TABLE"
         assert ask("INSERT INTO kept SELECT generate_series(1, 1000)") == "INSERT 0 1000"

@@ -46,7 +46,7 @@ def extra(run: str, date: str) -> dict[str, str]:
     return {"run": run, "date": date}
 
 
-def test_the_newest_list_counts_however_late_older_ones_come() -> None:
+def test_the_newest_list_counts_even_if_older_lists_arrive_later() -> None:
     came = [
         extra("a", "2026-11-19"),
         extra("b", "2026-11-20"),

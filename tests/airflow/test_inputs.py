@@ -1,4 +1,4 @@
-"""Fetching a run's inputs at a vantage point: the real interface behind uvicorn, on loopback."""
+"""Fetching a run's inputs at a vantage point: the real interface, served by uvicorn on loopback."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def serving(folder: Path) -> Iterator[str]:
     )
     environment = airflow_environment(folder / "home")
     runs = str(folder / "centre")
-    # With the newline that Airflow keeps of what `jwt_secret_cmd` gives.
+    # Airflow keeps the newline in the output of `jwt_secret_cmd`.
     environment |= {"AIRFLOW__API_AUTH__JWT_SECRET": f"{SECRET}\n", "FIRSTFLIGHT_RUNS": runs}
     process = subprocess.Popen([sys.executable, "-c", mount], env=environment)
     url = f"http://127.0.0.1:{port}"
@@ -163,42 +163,42 @@ def test_settings_that_are_fetched_once_more_name_the_networks_blocked_here(
     first = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     localised, manifest = first.layout.settings.read_text(), first.layout.manifest.read_text()
     (first.path / lost).unlink()
-    again = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
-    assert again.layout.settings.read_text() == localised
-    assert again.settings.probe.blocklist[-1].name == "blocked-hamburg.conf"
-    assert again.manifest["vantage"] == "hamburg"
-    # The clocks are compared anew for a new manifest.
-    assert lost == "manifest.json" or again.layout.manifest.read_text() == manifest
+    refetched = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    assert refetched.layout.settings.read_text() == localised
+    assert refetched.settings.probe.blocklist[-1].name == "blocked-hamburg.conf"
+    assert refetched.manifest["vantage"] == "hamburg"
+    # A new manifest causes a new comparison of the clocks.
+    assert lost == "manifest.json" or refetched.layout.manifest.read_text() == manifest
 
 
-def test_a_run_that_is_fetched_twice_at_once_is_there_once(
+def test_parallel_fetches_of_a_run_store_it_once(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Held from the outside first, so that all of them begin before one of them fetches."""
+    """The test holds the lock first, so that all threads start before any thread fetches."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
 
     def fetched(_: int) -> int:
         run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
         return len(run.settings.probe.blocklist)
 
-    held = tmp_path / "spool" / "cache" / f"{centre_run.id}.lock"
+    lock_file = tmp_path / "spool" / "cache" / f"{centre_run.id}.lock"
     with ThreadPoolExecutor(4) as threads:
-        with lock.locked(held, "the folder"):
-            running = [threads.submit(fetched, one) for one in range(4)]
+        with lock.locked(lock_file, "the folder"):
+            running = [threads.submit(fetched, number) for number in range(4)]
             assert not wait(running, timeout=1).done
-        assert [one.result(timeout=120) for one in running] == [2, 2, 2, 2]
+        assert [future.result(timeout=120) for future in running] == [2, 2, 2, 2]
 
 
 def test_each_stage_that_sends_takes_the_networks_blocked_here_as_they_are_now(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run was fetched before anything was blocked; its stage then fails, because nothing is resolved."""
+    """The run was fetched before any network was blocked. Its stage fails for lack of resolved names."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
     monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
     nothing_blocked = HAMBURG.model_copy(update={"blocked": ()})
     run = inputs.fetch(centre_run.id, nothing_blocked, centre, token_for(centre_run.id))
-    here = run.settings.probe.blocklist[-1]
-    assert here.read_text() == ""
+    blocklist = run.settings.probe.blocklist[-1]
+    assert blocklist.read_text() == ""
     words = ["stage", "probe", "--run", run.id, "--vantage", "hamburg", "--repetition", "1"]
     for blocked in (["198.18.1.0/24", "198.18.2.1"], []):
         (tmp_path / vantage_points.FILE).write_text(
@@ -208,7 +208,7 @@ def test_each_stage_that_sends_takes_the_networks_blocked_here_as_they_are_now(
             [sys.executable, "-P", "-m", "cli", *words], capture_output=True, text=True, check=False
         )
         assert "run the resolve stage of hamburg first" in done.stderr
-        assert here.read_text().split() == blocked, done.stderr
+        assert blocklist.read_text().split() == blocked, done.stderr
 
 
 def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
@@ -219,9 +219,9 @@ def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
     more = '[download]\nroots = "ca.pem"\ntargets = "files.csv"\n[crawl]\nroots = "ca.pem"\n'
     (centre_folder / site.DOWNLOADS_FILE).write_text(text + more)
     points = vantage_points.load(SITE / "vantage_points.toml").vantage
-    with monkeypatch.context() as there:
-        there.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))
-        there.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
+    with monkeypatch.context() as centre_environment:
+        centre_environment.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))
+        centre_environment.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
         crawl, run = (site.new_run(date(2024, 8, 7), points, file=site.DOWNLOADS_FILE) for _ in range(2))
         with crawl.stage("crawl") as report:
             for kind in ("download_file", "crawl_page"):
@@ -231,20 +231,24 @@ def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
         run.write_manifest({**run.manifest, "kind": "downloads"})
         inputs.publish(run)
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
-    here = inputs.fetch(run.id, HAMBURG, centre, token_for(run.id))
-    assert here.layout.crawl("download_file").read_text() == "download_file"
-    assert not here.layout.crawl("crawl_page").exists()
-    assert stages.plan_of(here) is stages.Plan.DOWNLOADS
-    # Files that settings name are those of the run, wherever the centre had them.
-    chosen = here.settings.download
-    assert chosen.roots is not None and chosen.targets is not None and here.settings.crawl.roots is not None
-    assert [p.read_text() for p in (chosen.roots, chosen.targets, here.settings.crawl.roots)] == [
+    fetched_run = inputs.fetch(run.id, HAMBURG, centre, token_for(run.id))
+    assert fetched_run.layout.crawl("download_file").read_text() == "download_file"
+    assert not fetched_run.layout.crawl("crawl_page").exists()
+    assert stages.plan_of(fetched_run) is stages.Plan.DOWNLOADS
+    # The settings name the run's copies of the files, wherever the centre had the originals.
+    chosen = fetched_run.settings.download
+    assert (
+        chosen.roots is not None
+        and chosen.targets is not None
+        and fetched_run.settings.crawl.roots is not None
+    )
+    assert [p.read_text() for p in (chosen.roots, chosen.targets, fetched_run.settings.crawl.roots)] == [
         *("root\n", "url,ip\n", "root\n")
     ]
-    assert all(p.is_relative_to(here.path) for p in (chosen.roots, chosen.targets))
+    assert all(p.is_relative_to(fetched_run.path) for p in (chosen.roots, chosen.targets))
 
 
-def test_nobody_without_the_sites_secret_gets_anything(centre: str, centre_run: Run) -> None:
+def test_requests_without_the_sites_secret_are_refused(centre: str, centre_run: Run) -> None:
     url = f"{centre}/firstflight/v1/runs/{centre_run.id}/inputs"
     import jwt
 
@@ -260,10 +264,10 @@ def test_nobody_without_the_sites_secret_gets_anything(centre: str, centre_run: 
         "without end": jwt.encode({k: v for k, v in good.items() if k != "exp"}, SECRET, algorithm="HS512"),
         "unsigned": jwt.encode(good, "", algorithm="none"),
     }
-    for what, token in refused.items():
+    for case, token in refused.items():
         for name in ("", "/manifest.json", "/settings.json"):
             answer = requests.get(url + name, headers={"Authorization": f"Bearer {token}"}, timeout=60)
-            assert answer.status_code == 403, what
+            assert answer.status_code == 403, case
             assert "cid_key" not in answer.text and answer.text.count("\n") == 0
 
 
@@ -282,7 +286,7 @@ def test_only_listed_files_are_offered(centre: str, centre_run: Run) -> None:
 def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
     centre: str, centre_run: Run, tmp_path: Path, off: str, side: str
 ) -> None:
-    """A process whose clock is wrong: by minutes, so that its tokens are refused, or by less."""
+    """The process has a wrong clock: by minutes, so that its tokens are refused, or by less."""
     began = time.monotonic()
     done = subprocess.run(
         ["faketime", "-f", off, sys.executable, "-c", _ELSEWHERE.format(run=centre_run.id, centre=centre)],
@@ -302,7 +306,7 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
     assert not (tmp_path / "spool").exists()
 
 
-def test_a_file_that_comes_cut_short_is_not_kept(
+def test_a_truncated_file_is_not_stored(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     centre_run.layout.targets.unlink()
@@ -314,14 +318,14 @@ def test_a_file_that_comes_cut_short_is_not_kept(
     assert not spooled.layout.targets.exists() and not (spooled.path / "manifest.json").exists()
 
 
-def test_a_centre_that_is_away_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_centre_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path))
     with pytest.raises(CentreUnreachable, match=r"did not answer at http://127\.0\.0\.1:9/") as caught:
         inputs.fetch("20260101T000000Z-000000", HAMBURG, "http://127.0.0.1:9", lambda: "t")
     assert "\n" not in str(caught.value)
 
 
-def test_a_stage_that_is_not_whole_is_not_taken(
+def test_an_incomplete_stage_is_not_used(
     centre_folder: Path, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))

@@ -1,4 +1,4 @@
-"""`firstflight uploads metrics`: what a vantage point measured and what waits, by a parser of OpenMetrics."""
+"""`firstflight uploads metrics`: a vantage point's measurements and pending uploads, read as OpenMetrics."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 
 
 def samples(page: str) -> Samples:
-    """Return metric -> values of its labels -> value."""
+    """Return metric name -> label values -> value."""
     found: Samples = defaultdict(dict)
     for family in text_string_to_metric_families(page):  # type: ignore[no-untyped-call]
-        for one in family.samples:
-            labels = tuple(one.labels[name] for name in LABELS if name in one.labels)
-            assert labels not in found[one.name] and len(labels) == len(one.labels), one
-            found[one.name][labels] = one.value
+        for sample in family.samples:
+            labels = tuple(sample.labels[name] for name in LABELS if name in sample.labels)
+            assert labels not in found[sample.name] and len(labels) == len(sample.labels), sample
+            found[sample.name][labels] = sample.value
     return found
 
 
@@ -46,7 +46,7 @@ def now() -> Samples:
 
 
 def summary(run: Run, sent: int, resumed: int, duration_s: float) -> None:
-    """Write a summary as the prober does, of its keys those that count here."""
+    """Write the prober's summary with the keys that the metrics use."""
     path = run.layout.stage("probe", run.key("hamburg", 1)) / "summary.json"
     files.write_json(path, {"rate": 150.0, "duration_s": duration_s, "sent": sent, "resumed": resumed})
 
@@ -60,15 +60,15 @@ def test_an_empty_folder_has_no_times(place: Path) -> None:
     }
 
 
-def test_what_waits_and_what_was_measured(place: Path) -> None:
+def test_pending_and_measured_stages_are_counted(place: Path) -> None:
     del place
     first = measured("20261120T060000Z-aaaaaa")
-    begun = first.reports()[0]
+    report = first.reports()[0]
     found = now()
     assert found["firstflight_uploads"] == {("loaded",): 0, ("pending",): 1}
-    assert begun.ended_at is not None
+    assert report.ended_at is not None
     waits = found["firstflight_oldest_pending_upload_timestamp_seconds"][()]
-    assert waits == pytest.approx(begun.ended_at.timestamp(), abs=1e-3)
+    assert waits == pytest.approx(report.ended_at.timestamp(), abs=1e-3)
     assert found["firstflight_newest_measured_timestamp_seconds"].keys() == {("hamburg",)}
     assert found["firstflight_stage_end_timestamp_seconds"].keys() == {("hamburg", "probe")}
     # Not counted by the stage, or not measured: missing, not 0.
@@ -83,7 +83,7 @@ def test_what_waits_and_what_was_measured(place: Path) -> None:
     assert found["firstflight_stage_records"]["hamburg", "load", "quic_probe"] == 5
 
 
-def test_a_store_that_is_away_is_a_failed_upload(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_is_a_failed_upload(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del place
     measured("20261120T060000Z-aaaaaa")
     monkeypatch.setenv("FIRSTFLIGHT_STORE", "clickhouse://x:y@127.0.0.1:1/firstflight")
@@ -110,7 +110,7 @@ def test_rates_losses_and_clock_are_of_the_newest_run(place: Path) -> None:
         {"dropped_by_kernel": 3, "dropped_by_interface": 4},
         {"dropped_by_kernel": 0, "dropped_by_interface": 1},
     ]
-    files.write_json(folder / "capture.json", {"captures": [entry | one for one in lost]})
+    files.write_json(folder / "capture.json", {"captures": [entry | counts for counts in lost]})
     assert len(capture_files.records(folder)) == 2
     found = now()
     assert found["firstflight_stage_targets_per_second"] == {
@@ -175,9 +175,9 @@ def test_the_command_serves_them_and_says_what_is_broken(
 @pytest.mark.parametrize(
     "name", ["probe/report.json", "probe/summary.json", "clock.json", "capture/capture.json"]
 )
-def test_a_broken_file_is_of_its_run_alone(place: Path, name: str) -> None:
+def test_a_broken_file_affects_only_its_run(place: Path, name: str) -> None:
     del place
-    broken, whole = measured("20261120T060000Z-aaaaaa"), measured("20261121T060000Z-bbbbbb", "los_angeles")
+    broken, intact = measured("20261120T060000Z-aaaaaa"), measured("20261121T060000Z-bbbbbb", "los_angeles")
     path = broken.layout.folder(broken.key("hamburg", 1)) / name
     path.parent.mkdir(exist_ok=True)
     for content in ("", "{"):
@@ -185,7 +185,7 @@ def test_a_broken_file_is_of_its_run_alone(place: Path, name: str) -> None:
         found = now()
         assert found["firstflight_uploads_failed"] == {(): 1}
         assert list(found["firstflight_stage_failed"]) == [("los_angeles", "probe")]
-    assert whole.id != broken.id
+    assert intact.id != broken.id
 
 
 def test_a_run_is_broken_once_however_many_stages_it_has(place: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_run_is_broken_once_however_many_stages_it_has(place: Path) -> None:
 RULES = [
     rule
     for group in yaml.safe_load(ALERTS.read_text())["groups"]
-    if group["name"] != "firstflight"
+    if group["name"] in ("firstflight-vantage-points", "firstflight-store")
     for rule in group["rules"]
 ]
 

@@ -1,4 +1,4 @@
-"""A first task that fails leaves a run that says so, and that is cleaned away."""
+"""A failed first task leaves a run that is marked as failed, and the run is removed later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ except AirflowException as error:
 
 
 @pytest.mark.parametrize(("names", "is_list"), [(b"a.test\n", True), (b"\xff\xfe\n", False)])
-def test_what_a_first_task_leaves(
+def test_the_first_task_creates_these_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: bytes, is_list: bool
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))

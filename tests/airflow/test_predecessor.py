@@ -69,7 +69,7 @@ def test_a_worker_that_runs_is_named(tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
     )
     try:
-        # The kernel shows the arguments of a new program somewhat later than Popen returns.
+        # The kernel shows a new program's arguments somewhat later than Popen returns.
         until(lambda: b"worker" in Path(f"/proc/{other.pid}/cmdline").read_bytes(), "its arguments")
         file = tmp_path / "airflow-edge-worker.pid"
         file.write_text(f"{other.pid}\n")

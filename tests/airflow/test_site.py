@@ -1,4 +1,4 @@
-"""A whole site over the lab, as `make airflow` starts it: scans whose worker, or whose centre, is killed."""
+"""A whole site over the lab, as `make airflow` starts it: the worker or the centre is killed during scans."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ import pytest
 import requests
 
 from lab.site.processes import descendants, identities, living
+from orchestration.site import machine_metrics
 from tests.airflow.conftest import TREE
 from tests.airflow.site import Site, raised, wait_for
 from tests.browser import Browser
@@ -53,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @dataclass(frozen=True)
 class FirstTry:
-    """The log of a task's first try; number and state of its latest try when what it fetches was repaired."""
+    """The log of a task's first try; the number and state of its latest try when the source was repaired."""
 
     log: str
     number: int
@@ -69,8 +70,10 @@ def first_tries(site: Site) -> dict[str, FirstTry]:
     site.pause("downloads", False)
     web = site.folder / "lab" / "web"
     config, master = web / "nginx.conf", _master(web)
-    whole = config.read_text()
-    config.write_text(whole.replace("location = /daily_list_id {", "location = /daily_list_id { return 500;"))
+    original = config.read_text()
+    config.write_text(
+        original.replace("location = /daily_list_id {", "location = /daily_list_id { return 500;")
+    )
     _reload(master)
     table = sorted(web.rglob("bgpdata/*/RIBS/rib.*.bz2"))[-1]
     published = table.read_bytes()
@@ -81,7 +84,7 @@ def first_tries(site: Site) -> dict[str, FirstTry]:
     for dag in DAILY:
         wait_for(partial(_tried_once, site, dag), 90, partial(_runs, site, dag))
         logs[dag] = site.log(dag, _runs(site, dag)[0]["dag_run_id"], "fetch")
-    config.write_text(whole)
+    config.write_text(original)
     _reload(master)
     table.write_bytes(published)
     tries = {}
@@ -90,12 +93,12 @@ def first_tries(site: Site) -> dict[str, FirstTry]:
         tries[dag] = FirstTry(logs[dag], task["try_number"], str(task["state"]))
     for dag in DAILY:
         wait_for(partial(_fetched, site, dag), 90, partial(_runs, site, dag))
-        site.pause(dag, True)  # another day may begin meanwhile
+        site.pause(dag, True)  # a new day may start during the tests
     return tries
 
 
 def _reload(master: int) -> None:
-    """Let nginx read its configuration, and wait until nobody serves by the old one."""
+    """Make nginx reload its configuration, and wait until no process serves with the old one."""
     old = [process for process in identities(descendants([master])) if process[0] != master]
     os.kill(master, signal.SIGHUP)
     wait_for(lambda: not living(old), 30, lambda: living(old))
@@ -162,9 +165,9 @@ def scan(site: Site, first_tries: dict[str, FirstTry]) -> Scan:
 
 
 def _halt(site: Site, place: str, dag_run: str) -> int:
-    """Halt the prober of a scan that sends; return its number.
+    """Halt a scan's prober while it sends; return the process ID.
 
-    Otherwise a busy machine may send everything before what comes next.
+    Otherwise a busy machine may send everything before the test's next step.
     """
     run = str(site.xcom("quic_scan", dag_run, "open"))
     return halted(site.folder / place / "runs" / run / place / "1" / "probe")
@@ -178,14 +181,14 @@ def test_broken_lists_are_refused_reported_and_fetched_again(
     assert "is cut short" in first_tries["as_data"].log
     for dag, first in first_tries.items():
         last = _fetch(site, dag)["try_number"]
-        # The first try that began after the repair succeeded; one that ran meanwhile may have, too.
+        # The first try after the repair succeeded. A try that ran during the repair may have succeeded, too.
         assert last in {first.number + 1, first.number if first.state != "up_for_retry" else 0}, (last, first)
         assert last > 1
 
 
 def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
-    asked = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
-    rows = site.rows(f"{asked} WHERE run = '{scan.run}' GROUP BY vantage")
+    select = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+    rows = site.rows(f"{select} WHERE run = '{scan.run}' GROUP BY vantage")
     targets = {
         vantage: sum(1 for _ in (folder / "1/probe/targets.csv").open()) - 1
         for vantage in VANTAGES
@@ -197,8 +200,8 @@ def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
 
 
 def test_each_vantage_point_completes_handshakes_with_the_same_names(site: Site, scan: Scan) -> None:
-    asked = "SELECT vantage, arraySort(groupUniqArray(domain)) AS names, countIf(outcome = 'done') AS done "
-    rows = site.rows(f"{asked} FROM quic_handshake WHERE run = '{scan.run}' GROUP BY vantage ORDER BY ALL")
+    select = "SELECT vantage, arraySort(groupUniqArray(domain)) AS names, countIf(outcome = 'done') AS done "
+    rows = site.rows(f"{select} FROM quic_handshake WHERE run = '{scan.run}' GROUP BY vantage ORDER BY ALL")
     assert [row["vantage"] for row in rows] == sorted(VANTAGES)
     # 5 % of some 450 names, drawn by the run's seed.
     assert 8 <= len(rows[0]["names"]) <= 45 and all(row["done"] > 0 for row in rows), rows
@@ -206,8 +209,8 @@ def test_each_vantage_point_completes_handshakes_with_the_same_names(site: Site,
 
 
 def test_each_vantage_points_rows_left_by_its_own_address_and_worker(site: Site, scan: Scan) -> None:
-    asked = "SELECT DISTINCT vantage, src_ip, worker FROM quic_probe "
-    rows = site.rows(f"{asked} WHERE run = '{scan.run}' AND attempts > 0 ORDER BY ALL")
+    select = "SELECT DISTINCT vantage, src_ip, worker FROM quic_probe "
+    rows = site.rows(f"{select} WHERE run = '{scan.run}' AND attempts > 0 ORDER BY ALL")
     found: dict[str, set[str]] = {}
     for row in rows:
         assert row["worker"] == row["vantage"]
@@ -230,7 +233,7 @@ def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan)
 
 
 @pytest.mark.usefixtures("scan")
-def test_the_killed_worker_came_back_once_and_said_why_it_waits(site: Site) -> None:
+def test_the_killed_worker_restarts_once_and_logs_why_it_waits(site: Site) -> None:
     printed = site.log_file.read_text()
     assert printed.count(f"worker-{KILLED} was killed by signal 9; it is started again") == 1
     assert f"worker-{KILLED} ended" not in printed
@@ -239,7 +242,7 @@ def test_the_killed_worker_came_back_once_and_said_why_it_waits(site: Site) -> N
     assert "already active" not in log
 
 
-def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
+def test_the_report_covers_all_vantage_points(site: Site, scan: Scan) -> None:
     report = site.xcom("quic_scan", scan.dag_run, "report")
     assert report["missing"] == [] and set(report["rows"]) == set(VANTAGES)
     assert (site.folder / "reports" / scan.run / "index.html").stat().st_size > 10_000
@@ -254,10 +257,10 @@ def test_the_line_for_sql_works_as_printed(site: Site) -> None:
     assert f"sql       {site.sql_line}\n" in site.log_file.read_text()
     assert f"reports   {site.folder}/reports/RUN/index.html" in site.log_file.read_text()
     outside = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TREE)}
-    asked = subprocess.run(
+    done = subprocess.run(
         ["bash", "-c", site.sql_line], env=outside, cwd="/", capture_output=True, text=True, check=False
     )
-    assert "Cloudflare" in asked.stdout, asked.stderr
+    assert "Cloudflare" in done.stdout, done.stderr
 
 
 def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
@@ -336,9 +339,23 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
     assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
 
 
+def test_metrics_of_the_centre_have_what_airflow_says_of_itself(site: Site) -> None:
+    def measured() -> dict[tuple[str, ...], float]:
+        families = machine_metrics.metrics(machine_metrics.Machine(airflow=site.page))
+        return {(f.name, *sample.labels.values()): sample.value for f in families for sample in f.samples}
+
+    healthy, beat = "firstflight_airflow_healthy", "firstflight_airflow_heartbeat_timestamp_seconds"
+    # Killed parts of the site may be starting again.
+    wait_for(lambda: measured().get((healthy, "scheduler")) == 1, 300, lambda: str(measured()))
+    found = measured()
+    assert found["firstflight_airflow_up",] == found[healthy, "metadatabase"] == 1
+    assert found[healthy, "dag_processor"] == 1 and (healthy, "triggerer") not in found
+    assert abs(time.time() - found[beat, "scheduler"]) < 600
+
+
 @pytest.mark.usefixtures("scan")
-def test_who_opts_out_at_the_centre_is_blocked_at_each_vantage_point(site: Site) -> None:
-    """By the line that is printed; the name is of none of the other tests."""
+def test_an_opt_out_at_the_centre_blocks_at_each_vantage_point(site: Site) -> None:
+    """The test runs the printed command line. No other test uses this name."""
     name = "opted-out.example"
     (line,) = re.findall(r"^opt-out   (.*) ENTRY\.\.\.$", site.log_file.read_text(), re.MULTILINE)
     subprocess.run(["bash", "-c", f"{line} {name}"], check=True, cwd="/", capture_output=True)
@@ -362,7 +379,7 @@ def _has_line(path: Path, line: str) -> bool:
 
 @pytest.fixture(scope="module")
 def crawled(site: Site, first_tries: dict[str, FirstTry]) -> str:
-    """The run of a crawl, as its schedule starts it."""
+    """A crawl's run, as its schedule starts it."""
     del first_tries  # required, but unused
     (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
     site.pause("crawl", False)
@@ -371,7 +388,7 @@ def crawled(site: Site, first_tries: dict[str, FirstTry]) -> str:
     dag_run = str(started["dag_run_id"])
     assert started["run_type"] == "scheduled"
     assert site.run_to_end("crawl", dag_run, 60) == "success", site.describe("crawl", dag_run)
-    site.pause("crawl", True)  # another week may begin meanwhile
+    site.pause("crawl", True)  # a new week may start during the tests
     return str(site.xcom("crawl", dag_run, "open"))
 
 
@@ -443,9 +460,9 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def watched(site: Site, first_tries: dict[str, FirstTry]) -> str:
-    """The DAG run of one short period of cdn_watch, started by hand.
+    """A manually triggered DAG run of cdn_watch with a short period.
 
-    It waits for its period during the next test's scans, and while that kills the centre.
+    It waits for its period while the next test scans and kills the centre.
     """
     del first_tries
     site.pause("cdn_watch", False)
@@ -453,7 +470,7 @@ def watched(site: Site, first_tries: dict[str, FirstTry]) -> str:
     def scheduled() -> list[str]:
         return [run["dag_run_id"] for run in _runs(site, "cdn_watch") if run["run_type"] == "scheduled"]
 
-    # The rest of the hour starts at once. Marking it failed ends it, so that it does not delay others.
+    # A run for the rest of the hour starts immediately. Marking it as failed keeps it from delaying others.
     wait_for(lambda: bool(scheduled()), 60, lambda: _runs(site, "cdn_watch"))
     for run in scheduled():
         site.mark_failed("cdn_watch", run)
@@ -468,9 +485,9 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     and a vantage point is down."""
     site.pause("quic_scan", False)
     place, down = "los_angeles", KILLED
-    # The watch at that vantage point goes on: a worker in maintenance only takes no further task.
-    begun = lambda: site.tasks("cdn_watch", watched)[WATCH]["state"] == "running"  # noqa: E731
-    wait_for(begun, 120, lambda: site.describe("cdn_watch", watched))
+    # The watch at that vantage point continues: a worker in maintenance only accepts no further task.
+    is_running = lambda: site.tasks("cdn_watch", watched)[WATCH]["state"] == "running"  # noqa: E731
+    wait_for(is_running, 120, lambda: site.describe("cdn_watch", watched))
     site.maintenance(down, begins=True)
     idle = site.folder / "logs" / f"worker-{down}.log"
     wait_for(lambda: "Maintenance mode requested!" in idle.read_text(), 30, idle.read_text)
@@ -508,7 +525,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         180,
         lambda: site.describe("quic_scan", first),
     )
-    # The worker uploads its log in pieces, the last of them after the task's state.
+    # The worker uploads its log in pieces, and the last piece after the task's state.
     wait_for(lambda: "198.18.0.10:9440/firstflight refuses the user or the password" in log(), 20, log)
     store_url.write_text(right)
     assert site.run_to_end("quic_scan", first, 300) == "success", site.describe("quic_scan", first)
@@ -524,17 +541,17 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     runs = {}
     for dag_run, vantages in ((first, [place]), (second, [down, place])):
         run = runs[dag_run] = str(site.xcom("quic_scan", dag_run, "open"))
-        asked = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
-        rows = site.rows(f"{asked} WHERE run = '{run}' GROUP BY vantage ORDER BY vantage")
+        select = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+        rows = site.rows(f"{select} WHERE run = '{run}' GROUP BY vantage ORDER BY vantage")
         assert [row["vantage"] for row in rows] == vantages
         assert all(row["n"] == row["different"] > 400 for row in rows)
         tasks = site.tasks("quic_scan", dag_run)
         assert (tasks[f"{down}.fetch_inputs"]["state"] == "skipped") == (down not in vantages)
         assert all(task["state"] in ("success", "skipped") for task in tasks.values())
     # Only one scan at a time sends from a vantage point, for any number of runs and turns.
-    # Each process of a scan has a capture of its own.
-    asked = "SELECT min(sent_at) AS a, max(sent_at) AS b FROM quic_probe WHERE sent_at IS NOT NULL"
-    per_process = f"{asked} AND vantage = '{place}' AND run = '{{}}' GROUP BY capture_file"
+    # Each process in a scan has a separate capture.
+    select = "SELECT min(sent_at) AS a, max(sent_at) AS b FROM quic_probe WHERE sent_at IS NOT NULL"
+    per_process = f"{select} AND vantage = '{place}' AND run = '{{}}' GROUP BY capture_file"
     found = [site.rows(per_process.format(run)) for run in runs.values()]
     sending = [[(row["a"], row["b"]) for row in rows] for rows in found]
     assert all(sending)
@@ -580,7 +597,7 @@ def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> No
     assert done.stderr.count("\n") == 1
 
 
-def test_a_site_that_was_killed_whole_comes_back_with_its_runs(site: Site) -> None:
+def test_a_killed_site_restarts_with_its_runs(site: Site) -> None:
     """Restart as after a power failure in the middle of a scan: the same folder, a new lab."""
     dag_run = site.trigger("quic_scan", vantage_points=[KILLED], families=[4], rate=30)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
@@ -599,6 +616,6 @@ def test_a_site_that_was_killed_whole_comes_back_with_its_runs(site: Site) -> No
     assert site.run_to_end("quic_scan", dag_run, 240) == "success", site.describe("quic_scan", dag_run)
     run = site.xcom("quic_scan", dag_run, "open")
     targets = (site.folder / KILLED / "runs" / run / KILLED / "1/probe/targets.csv").read_text().splitlines()
-    asked = "SELECT count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
-    (row,) = site.rows(f"{asked} WHERE run = '{run}'")
+    select = "SELECT count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+    (row,) = site.rows(f"{select} WHERE run = '{run}'")
     assert row["n"] == row["different"] == len(targets) - 1 > 200

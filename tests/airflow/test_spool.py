@@ -62,7 +62,7 @@ def counts() -> dict[str, int]:
     return {str(row["run"]): int(row["n"]) for row in found}
 
 
-def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> None:
+def test_pending_uploads_are_loaded_once_by_later_runs(place: Path) -> None:
     del place
     first = measured("20261120T060000Z-aaaaaa")
     assert [part.loaded for part in pending_uploads.uploads([])] == [False]
@@ -80,7 +80,7 @@ def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> 
     assert counts()[first.id] == 6
 
 
-def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
+def test_runs_loaded_by_a_campaign_are_not_pending(place: Path) -> None:
     del place
     run = measured("20261120T060000Z-aaaaaa")
     loader.stage(run)
@@ -107,7 +107,7 @@ def test_a_survey_waits_by_its_own_stage_and_a_scan_by_its_probes(place: Path) -
 
 
 @pytest.mark.parametrize(("elsewhere", "loaded"), [(False, True), (True, False)])
-def test_what_was_loaded_by_hand_does_not_wait(place: Path, elsewhere: bool, loaded: bool) -> None:
+def test_manually_loaded_runs_are_not_pending(place: Path, elsewhere: bool, loaded: bool) -> None:
     run = measured("20261120T060000Z-aaaaaa")
     environment = dict(os.environ)
     if elsewhere:  # this vantage point's store still lacks it
@@ -119,7 +119,7 @@ def test_what_was_loaded_by_hand_does_not_wait(place: Path, elsewhere: bool, loa
     assert [part.loaded for part in pending_uploads.uploads([])] == [loaded]
 
 
-def test_the_store_refuses_then_comes_back(place: Path) -> None:
+def test_uploads_continue_when_the_store_is_available_again(place: Path) -> None:
     """The real server, started late: one sentence, files wait; afterwards every row once."""
     names = ["20261120T060000Z-aaaaaa", "20261121T060000Z-bbbbbb"]
     for name in names:
@@ -149,7 +149,7 @@ def test_the_store_refuses_then_comes_back(place: Path) -> None:
     assert counts() == dict.fromkeys(names, 5)
 
 
-def test_a_broken_file_holds_up_no_other(place: Path) -> None:
+def test_a_broken_file_does_not_delay_others(place: Path) -> None:
     del place
     broken = measured("20261120T060000Z-aaaaaa")
     broken.layout.quic_probe(broken.key("hamburg", 1)).write_bytes(b"PAR1")
@@ -161,20 +161,20 @@ def test_a_broken_file_holds_up_no_other(place: Path) -> None:
 
 
 @pytest.mark.parametrize("broken_file", ["manifest.json", "settings.json", "hamburg/1/probe/report.json"])
-def test_a_run_that_a_power_cut_has_broken_holds_up_no_other(place: Path, broken_file: str) -> None:
+def test_a_run_damaged_by_a_power_cut_does_not_delay_others(place: Path, broken_file: str) -> None:
     del place
     broken = measured("20261120T060000Z-aaaaaa")
     (broken.path / broken_file).write_bytes(b"")
-    whole = measured("20261121T060000Z-bbbbbb")
+    intact = measured("20261121T060000Z-bbbbbb")
     count, faults = pending_uploads.load_pending()
     assert count == 1
     (fault,) = faults
     says = rf"run {broken.id} is skipped: .*{broken_file} is not JSON: .*; repair that file, or remove "
     assert re.match(says, str(fault)) and str(fault).endswith(str(broken.path)), fault
-    assert counts() == {whole.id: 5}
+    assert counts() == {intact.id: 5}
     left_out: list[pending_uploads.BrokenRun] = []
-    assert pending_uploads.clean(0, left_out) == [whole.id]
-    assert [one.run.id for one in left_out] == [broken.id]
+    assert pending_uploads.clean(0, left_out) == [intact.id]
+    assert [failure.run.id for failure in left_out] == [broken.id]
     for command in ("status", "load", "clean --keep-days 0"):
         words = [*FIRSTFLIGHT, "uploads", *command.split()]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     pending_uploads.load_pending()
     waiting = measured("20261121T060000Z-bbbbbb")
     assert pending_uploads.clean(1, []) == []
-    # What a clean that was killed left.
+    # A killed clean left this folder.
     left = loaded.path.parent / "removed" / loaded.id
     left.mkdir(parents=True)
     (left / "manifest.json").touch()
@@ -198,26 +198,62 @@ def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     assert not loaded.path.exists() and waiting.path.exists() and not left.parent.exists()
 
 
+def test_captures_are_kept_for_fewer_days_than_rows(place: Path) -> None:
+    del place
+    old, new, waits = (measured(f"2026112{n}T060000Z-{'abc'[n] * 6}") for n in range(3))
+    for run in (old, new):
+        loader.stage(run)
+    ended = datetime.now(UTC) - timedelta(days=8)
+    for run in (old, waits):
+        for report in run.reports():
+            path = next(path for path in run.path.rglob("report.json") if report.stage in str(path))
+            written = files.read_json(path)
+            begin, end = (ended + timedelta(minutes=n + (report.stage == "load")) for n in (0, 1))
+            files.write_json(path, written | {"started_at": begin.isoformat(), "ended_at": end.isoformat()})
+    captures = {}
+    for run in (old, new, waits):
+        folder = run.layout.folder(run.key("hamburg", 1))
+        captures[run] = [
+            folder / name for name in ("capture/probe.pcap", "download/bl.pcap", "download/bl.keys")
+        ]
+        for path in captures[run]:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"12345")
+    assert [part.loaded for part in pending_uploads.uploads([])] == [True, True, False]
+    assert pending_uploads.remove_captures(9) == (0, 0)
+    done = subprocess.run(
+        [*FIRSTFLIGHT, *["uploads", "clean", "--keep-days", "30", "--keep-captures-days", "7"]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "3 captures and key logs removed, 15 bytes" in done.stderr, done.stderr
+    assert [path.exists() for run in captures for path in captures[run]] == [False] * 3 + [True] * 6
+    # What is loaded stays loaded, and is there to be loaded again.
+    assert [part.loaded for part in pending_uploads.uploads([])] == [True, True, False]
+    assert old.layout.quic_probe(old.key("hamburg", 1)).is_file()
+
+
 def test_clean_keeps_a_run_that_goes_on(place: Path) -> None:
     del place
     run = measured("20261120T060000Z-aaaaaa", vantage="here")
     pending_uploads.load_pending()
-    begun = run.manifest
+    manifest = run.manifest
     with run.stage("resolve", run.key("here", 2)):
         assert pending_uploads.clean(0, []) == [], "a stage is at work"
     with run.lock():
         assert pending_uploads.clean(0, []) == [], "a campaign is at work"
-    run.write_manifest({**begun, "dag_run": "a", "vantage": "here", "repetitions": 2})
+    run.write_manifest({**manifest, "dag_run": "a", "vantage": "here", "repetitions": 2})
     assert pending_uploads.clean(0, []) == [], "the second repetition is not due yet"
-    run.write_manifest({**begun, "dag_run": "a", "vantage": "here", "kind": "watch"})
+    run.write_manifest({**manifest, "dag_run": "a", "vantage": "here", "kind": "watch"})
     with run.stage("watch", run.key("here", 1)):
         pass
     pending_uploads.load_pending()
     stored = files.read_json(run.layout.settings)
-    stored["watch"]["gives_way"] = True
+    stored["watch"]["precedence"] = "low"
     files.write_json(run.layout.settings, stored)
     assert pending_uploads.clean(0, []) == [], "the day has more hours"
-    run.write_manifest(begun)
+    run.write_manifest(manifest)
     with contextlib.suppress(KeyboardInterrupt), run.stage("probe", run.key("here", 2)):
         raise KeyboardInterrupt
     assert pending_uploads.clean(0, []) == [], "it may be resumed"
@@ -226,7 +262,7 @@ def test_clean_keeps_a_run_that_goes_on(place: Path) -> None:
     run.layout.stop_file.touch()
     assert pending_uploads.clean(0, []) == [], "what was measured until it was stopped is not loaded"
     run.layout.stop_file.unlink()
-    run.write_manifest({**begun, "started_at": (datetime.now(UTC) - timedelta(days=31)).isoformat()})
+    run.write_manifest({**manifest, "started_at": (datetime.now(UTC) - timedelta(days=31)).isoformat()})
     assert pending_uploads.clean(0, []) == [run.id]
 
 
@@ -268,7 +304,7 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     offered = at_centre("downloads", "failed")
     files.write_text(offered.layout.inputs, "{}")
     goes_on, not_loaded = at_centre(None, "running", "load"), at_centre(None, "done")
-    # Downloads take the newest crawl; one that is not loaded waits.
+    # Downloads use the newest crawl; a crawl that is not loaded waits.
     crawled = at_centre("crawl", "done", "crawl", "load")
     before = at_centre("crawl", "running", "crawl", "load", day="2024-07-31")
     waits = at_centre("crawl", "done", "crawl", day="2024-07-24")
@@ -276,12 +312,12 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     assert pending_uploads.clean(1, []) == []
     over = (filled_back, failed, ended, watch, before, never_offered, crawl_without_list)
     assert set(pending_uploads.clean(0, [])) == {run.id for run in over}
-    kept = (offered, goes_on, not_loaded, newest, crawled, waits, by_hand)
-    assert {run.id for run in Run.all()} == {run.id for run in kept}
+    kept_runs = (offered, goes_on, not_loaded, newest, crawled, waits, by_hand)
+    assert {run.id for run in Run.all()} == {run.id for run in kept_runs}
 
 
-# Enough space for the settings, but not for a list of two megabytes. The second fetch finds space when it
-# checks, and none when it writes.
+# Enough space for the settings, but not for a list of two megabytes. The second fetch finds space in its
+# check, but the disk is full when it writes.
 _FULL = """
 mount -t tmpfs -o size=1m none {spool}
 {python} -c {fetch} >{folder}/refused.out 2>&1
@@ -327,28 +363,28 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
     assert "whole True" in printed["whole"]
 
 
-def test_a_shard_that_did_not_come_in_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_that_was_not_loaded_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(place / "runs" / "sharded")
     run.path.mkdir(parents=True)
     in_force, _ = settings.load(minimal.write(run.path), ["campaign.repetitions=1"])
     stored = in_force.model_dump(mode="json")
     stored["vantage"][0]["shards"] = 3
     files.write_json(run.layout.settings, stored)
-    begun = {"id": run.id, "name": "x", "state": "running", "started_at": datetime.now(UTC).isoformat()}
-    files.write_json(run.layout.manifest, {**begun, "repetitions": 1})
+    manifest = {"id": run.id, "name": "x", "state": "running", "started_at": datetime.now(UTC).isoformat()}
+    files.write_json(run.layout.manifest, {**manifest, "repetitions": 1})
     first, second, third = stages.keys(run, "here", 1)
     everything = rows.many(30, run=run.id, vantage="here")
 
     def measure(key: StageKey) -> int:
-        held = key.shard.holds(row["domain"].encode() for row in everything)
-        own = [row for row, mine in zip(everything, held, strict=True) if mine]
+        is_of_shard = key.shard.holds(row["domain"].encode() for row in everything)
+        shard_rows = [row for row, is_included in zip(everything, is_of_shard, strict=True) if is_included]
         with run.stage("probe", key) as report:
             path = run.layout.quic_probe(key)
             name = run.layout.name_of(path)
-            rows.write(path, [{**row, "source_file": name} for row in own])
-            report.rows_in = len(own)
+            rows.write(path, [{**row, "source_file": name} for row in shard_rows])
+            report.rows_in = len(shard_rows)
             run.add_output(report, path)
-        return len(own)
+        return len(shard_rows)
 
     measured_rows = measure(first) + measure(third)
     # Its own task loads the first one: this one takes the third meanwhile, and finds the first one loaded.

@@ -1,4 +1,4 @@
-"""Tasks of a stopped run, and of one that is days late: those of what has measured nothing are skipped."""
+"""Tasks of a stopped run and of a run that is days late: stages that have measured nothing are skipped."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests import minimal
 from tests.airflow.conftest import airflow_environment
 
 STAGES = ("resolve", "probe", "handshake", "calibrate")
-# Whether the run is stopped, what had begun, what is skipped.
+# Whether the run is stopped, the started stages, the skipped stages.
 CASES: list[tuple[bool, tuple[str, ...], tuple[str, ...]]] = [
     (True, (), STAGES),
     (True, ("resolve",), STAGES),
-    # A skip is that of all later tasks, too: of dissect and load.
+    # A skipped task skips all later tasks, also dissect and load.
     (True, ("resolve", "probe"), ()),
     (False, (), STAGES),
-    # What was resolved days ago is not probed any more; a list that takes days is resolved to its end.
+    # Names resolved days ago are no longer probed. The resolution of a list may take days and finishes.
     (False, ("resolve",), STAGES[1:]),
     (False, ("resolve", "probe"), ()),
 ]
-# Prints for each run named the stages whose tasks are skipped. The centre does not answer.
+# Prints the stages with skipped tasks for each named run. The centre does not answer.
 _TASKS = """
 import json, sys
 from airflow.sdk.exceptions import AirflowSkipException
@@ -49,12 +49,12 @@ for run in map(Run.with_id, *runs):
 """
 
 
-def began(folder: Path, stopped: bool, begun: tuple[str, ...]) -> Run:
-    """A scheduled run of four days ago, whose stages `begun` have reports."""
+def began(folder: Path, stopped: bool, stages: tuple[str, ...]) -> Run:
+    """Return a scheduled run of four days ago. The stages in `begun` have reports."""
     run = Run.create(*settings.load(minimal.write(folder), [f"{name}.enabled=true" for name in STAGES[2:]]))
     started = datetime.now(UTC) - timedelta(days=4)
     run.write_manifest({**run.manifest, "dag_run": "a", "started_at": started.isoformat()})
-    for stage in begun:
+    for stage in stages:
         with run.stage(stage, run.key("here", 1)):
             pass
     if stopped:
@@ -62,7 +62,7 @@ def began(folder: Path, stopped: bool, begun: tuple[str, ...]) -> Run:
     return run
 
 
-def test_what_has_measured_nothing_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_without_measurements_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     expected = {began(tmp_path, stopped, begun).id: list(skipped) for stopped, begun, skipped in CASES}
     environment = airflow_environment(tmp_path / "home") | {

@@ -1,4 +1,4 @@
-"""A scheduled run that is stopped at the centre: its vantage points learn it over the real interface."""
+"""A scheduled run is stopped at the centre: its vantage points are notified over the real interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POINTS = '[[vantage]]\nname = "east"\ncity = "Here"\nqueue = "east"\ninterface =
 
 
 def firstflight(*words: str) -> str:
-    """Run a command; return its messages."""
+    """Run a command; return the messages."""
     done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -41,7 +41,7 @@ def listed(run: str) -> tuple[str, int]:
     return entry["state"], entry["probes"]
 
 
-# The tasks of a vantage point, one after the other, without Airflow's scheduler.
+# The tasks for a vantage point, one after the other, without Airflow's scheduler.
 _TASKS = """
 import json, sys, types
 from airflow.sdk.exceptions import AirflowSkipException
@@ -59,7 +59,7 @@ for stage, repetition in [*in_order, ("probe", 2), ("dissect", 2)]:
 
 @pytest.fixture(autouse=True)
 def in_the_lab(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Mark this namespace as the lab's: outside of it a centre may set no port of resolvers but 53."""
+    """Mark this namespace as the lab's: elsewhere a centre may set no other port of resolvers than 53."""
     ceilings = world.folder / "ceilings.toml"
     ceilings.write_text('networks = ["127.0.0.0/8"]\n')
     monkeypatch.setenv("FIRSTFLIGHT_CEILINGS", str(ceilings))
@@ -94,7 +94,7 @@ def centre(world: World, centre_run: Run) -> Iterator[str]:
         yield url
 
 
-def test_it_ends_everywhere_and_what_was_measured_is_loaded(
+def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
     world: World, centre: str, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
@@ -116,7 +116,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     probe = run.layout.stage("probe", run.key("east", 1))
     segments = probe / "segments"
     until(lambda: tasks.poll() is not None or len(list(segments.glob("seg-*.arrow"))) >= 2, "some segments")
-    # Otherwise everything may be sent before the command has begun, or its effect is noticed.
+    # Otherwise the engine may send all probes before it sees the stop.
     engine = halted(probe)
     with monkeypatch.context() as at_centre:
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
@@ -159,13 +159,13 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert subprocess.run(refused, capture_output=True, check=False).returncode == EXIT_INTERRUPTED
 
 
-def test_a_centre_that_is_away_stops_nothing(
+def test_an_unavailable_centre_stops_no_run(
     world: World, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
     run = Run(world.folder / "spool" / centre_run.id)
     assert not inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
-    # A stop file at the vantage point is effective there, whatever the centre says.
+    # A stop file at the vantage point stops the run there, whatever the centre answers.
     run.path.mkdir(parents=True, exist_ok=True)
     run.layout.stop_file.touch()
     assert inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))

@@ -1,4 +1,4 @@
-"""vantage_points.toml: what it declares, and every fault as one sentence."""
+"""vantage_points.toml: its declarations, and a one-sentence error for every fault."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch:
     points = (points[0].model_copy(update={"shards": 3}), *points[1:])
     settings, _ = site.settings_for(date(2024, 8, 7), points)
     assert [v.shards for v in settings.vantage] == [3, 1, 1, 1]
-    # Of the others, which are not divided, a survey takes the turns of the first shard.
+    # Only scans are divided: a survey takes the turns of the first shard.
     for file, shards in ((site.WATCH_FILE, 1), (site.DOWNLOADS_FILE, 3)):
         (tmp_path / file).write_text((tmp_path / "site.toml").read_text())
         undivided, _ = site.settings_for(date(2024, 8, 7), points, file=file)
         assert [v.shards for v in undivided.vantage] == [shards, 1, 1, 1]
-        # That of the watch is prepared before its day begins.
+        # The watch's list is prepared on the day before.
         of_list = date(2024, 8, 6 if file == site.WATCH_FILE else 7)
         assert (undivided.targets.date, undivided.as_data.date) == (of_list, date(2024, 8, 7))
     assert settings.targets.date == settings.as_data.date == date(2024, 8, 7)
@@ -143,7 +143,7 @@ def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("day", "month"), [("2026-11-20", "202610"), ("2026-11-14", "202609"), ("2027-01-20", "202612")]
+    ("day", "month"), [("2026-11-20", "202610"), ("2026-11-14", "202609"), ("2026-01-20", "202512")]
 )
 def test_the_months_list_that_is_out_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str, month: str

@@ -28,12 +28,12 @@ MOST_DELAY = (1 << 62) - 1
 
 
 def short_hello() -> bytes:
-    """A ServerHello whose length field says one byte."""
+    """Return a ServerHello with a one-byte length field."""
     hello = build.server_hello()
     return hello[:1] + b"\0\0\1" + hello[4:]
 
 
-# Frames and size of the Initial that answers; None: no padding.
+# Frames of the answering Initial, and its size or null for no padding.
 ANSWERS: dict[str, tuple[bytes, int | None]] = {
     "nothing": (b"", None),
     "ordinary": (build.ack() + build.crypto(build.server_hello()), 1200),

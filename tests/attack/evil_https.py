@@ -30,7 +30,7 @@ class EvilHost:
 
 
 def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """Return an answer with its length and a Date."""
+    """Return an answer with the length and a Date."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 

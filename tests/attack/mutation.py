@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-# Inputs that are hard to parse: ends of ranges, separators, escapes, numbers too large, invalid text.
+# Inputs that are hard to parse: limits of ranges, separators, escapes, numbers too large, invalid text.
 WORDS = (
     b"\x00",
     b"\xff" * 4,

@@ -1,6 +1,6 @@
-"""A machine outside the lab: a network namespace whose default routes lead to a veth pair, and a capture.
+"""A machine outside the lab: a network namespace with default routes into a veth pair, and a capture.
 
-The pair ends in the same namespace, where only tcpdump listens, so no packet gets out.
+Both interfaces of the pair are in the same namespace, where only tcpdump listens, so no packet gets out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from firstflight.egress.lab import MARK
 
-# The namespace's own addresses: none of the lab's, and unassigned.
+# The namespace's own addresses. They are unassigned and do not belong to the lab.
 OWN_V4, OWN_V6 = "192.0.2.1", "fd00:5e1f::1"
 # Excludes the link's own packets (router solicitations, multicast reports).
 EXPRESSION = "(udp or tcp) or net 198.18.0.0/15 or net 2001:db8::/32"
@@ -70,7 +70,7 @@ class Outside:
     def run(
         self, argv: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program there to its end."""
+        """Run a program there to the end."""
         return subprocess.run(
             [*self._inside(), *map(str, argv)],
             capture_output=True,
@@ -126,7 +126,7 @@ class Outside:
 
 
 def udp_to(address: str, port: int) -> list[str]:
-    """Return the command of a program that sends one UDP packet."""
+    """Return the command for a program that sends one UDP packet."""
     family = "AF_INET6" if ":" in address else "AF_INET"
     code = f"from socket import *; socket({family}, SOCK_DGRAM).sendto(b'x', ('{address}', {port}))"
     return ["python3", "-c", code]

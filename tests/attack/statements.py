@@ -12,7 +12,7 @@ from tests.store.serving import FIRSTFLIGHT, Served, serving
 
 
 def sql(query: str) -> subprocess.CompletedProcess[str]:
-    """Run `firstflight sql`, its answer as TSV."""
+    """Run `firstflight sql`, the answer as TSV."""
     return subprocess.run(
         [FIRSTFLIGHT, "sql", query, "--format", "TSV"], capture_output=True, text=True, check=False
     )
@@ -20,14 +20,14 @@ def sql(query: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server of a new store."""
+    """A server for a new store."""
     with serving(tmp_path_factory.mktemp("statements") / "store") as found:
         yield found
 
 
 @pytest.fixture
 def client(served: Served) -> Iterator[Client]:
-    """A client of it, with a table `t`."""
+    """A client of the served store, with a table `t`."""
     with served.client() as found:
         found.execute("CREATE TABLE IF NOT EXISTS t (a String) ENGINE = MergeTree ORDER BY a")
         yield found

@@ -17,7 +17,7 @@ from tests.test_stage_again import run as run
 
 
 def _running(run: Run, ready: threading.Event, end: threading.Event) -> None:
-    """Hold the stage as a process that runs it does, and write its output."""
+    """Hold the stage as a process that runs it does, and write the output."""
     key = run.key("here", 1)
     with lock.locked(run.layout.stage_lock("probe", key), "stage probe"):
         (run.layout.stage("probe", key) / "rows").write_text("measured")

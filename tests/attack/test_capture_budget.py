@@ -1,4 +1,4 @@
-"""Strangers cannot fill the disk of a vantage point: captures and downloads have limits where bytes arrive.
+"""Strangers cannot fill a vantage point's disk: captures and downloads have limits where bytes arrive.
 
 As it was tried: a flood of UDP to the probe's source ports made a capture of 913 MB in 6 s, and a web server
 that sends one endless chunk extension made one of 345 MB in 10 s with a body of 0 bytes.
@@ -46,7 +46,7 @@ def flood(count: int, port: int = 61950, to: str = "127.0.0.1", source: int = 0)
 
 @pytest.fixture(scope="module")
 def flooded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a capture with a small limit that strangers flooded; it ended without an error."""
+    """Return the folder of a flooded capture with a small limit. The capture finished without an error."""
     folder = tmp_path_factory.mktemp("flooded")
     running = capture.Capture(
         folder / "probe.pcap", "lo", answers_to(PORTS, 443), snaplen=262_144, buffer_kib=16_384, drain_s=1.1,
@@ -55,7 +55,7 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with running:
         flood(1000, source=443)
         until(lambda: running.size() == LIMIT, "a full capture")
-        running.check()  # the probe goes on
+        running.check()  # the probe continues
         flood(1000, source=443)
     return folder
 
@@ -65,15 +65,15 @@ def test_a_flood_takes_no_more_than_the_limit_of_the_capture(flooded: Path) -> N
     assert LIMIT - 2 * len(DATAGRAM) < path.stat().st_size <= LIMIT
     (record,) = capture_files.records(flooded)
     assert record.max_bytes == LIMIT
-    data, at, whole = path.read_bytes(), 24, 0
+    data, at, complete = path.read_bytes(), 24, 0
     while at < len(data):
         at += 16 + int(struct.unpack_from("=8xI", data, at)[0])
-        whole += 1
+        complete += 1
     assert at == len(data), "the last packet is cut"
-    assert record.captured is not None and record.cut == record.captured - whole > 0
+    assert record.captured is not None and record.cut == record.captured - complete > 0
 
 
-def test_what_was_cut_is_a_warning(flooded: Path) -> None:
+def test_a_truncated_capture_is_a_warning(flooded: Path) -> None:
     (record,) = capture_files.records(flooded)
     (warning, *_) = capture_files.losses(flooded)
     assert warning.startswith(f"probe.pcap lacks its last {record.cut} packets: it reached its limit")
@@ -148,7 +148,7 @@ def test_the_filter_takes_only_what_can_be_of_a_probe(tmp_path: Path, frame: byt
 
 
 class EndlessServer:
-    """A web server whose answer has a body of no byte and one chunk extension without end."""
+    """A web server that answers with an empty body and an endless chunk extension."""
 
     def __init__(self, folder: Path, piece: int) -> None:
         self.sent = 0
@@ -186,7 +186,7 @@ class EndlessServer:
 
 @pytest.fixture(params=[1, 60_000])
 def endless(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EndlessServer]:
-    """Return such a server that sends pieces of one byte, or of many."""
+    """An endless server that sends pieces of a single byte, or of 60,000 bytes."""
     server = EndlessServer(tmp_path, request.param)
     yield server
     server.close()
@@ -200,29 +200,29 @@ def test_an_answer_without_body_ends_at_the_limit_of_the_network(endless: Endles
     )  # fmt: skip
     answer = curl.answer(request, Permitted([], [], ["127.0.0.0/8"]))
     assert (answer.end, answer.body_bytes, answer.status) == ("wire_limit", 0, 200)
-    assert answer.detail is not None and "bytes for 0 of the body" in answer.detail
+    assert answer.detail is not None and "from the network for 0 bytes of the body" in answer.detail
     assert answer.wire_bytes is not None and answer.wire_bytes > 300_000
     assert endless.sent < 100_000_000
 
 
-def test_the_limit_of_the_network_leaves_room_for_an_honest_download() -> None:
+def test_the_network_limit_exceeds_a_normal_download() -> None:
     limits = Limits()
-    # 40 bytes of headers for each 512 of TLS, and a fifth of all packets sent again.
+    # 40 bytes of headers for each 512 bytes of TLS, and a fifth of all packets retransmitted.
     assert limits.max_wire_bytes > 1.2 * (40 + 512) / 512 * limits.max_bytes
     assert Limits(max_bytes=1).max_wire_bytes > 100_000
 
 
 def test_a_download_ends_that_takes_too_much_of_the_capture(tmp_path: Path) -> None:
     """Also if its client hangs, or does not count."""
-    one, limits = SETS["warmup"], Limits(max_bytes=1)
-    session = Session([one], tmp_path, [], limits, lambda: None)
+    option_set, limits = SETS["warmup"], Limits(max_bytes=1)
+    session = Session([option_set], tmp_path, [], limits, lambda: None)
     taken = capture.Capture(
         tmp_path / "warmup.pcap", "lo", "tcp", snaplen=128, buffer_kib=256, drain_s=0, max_bytes=1 << 30
     )
-    session.captures[one.name] = taken
+    session.captures[option_set.name] = taken
     part = capture_files.part_of(taken.path)
     part.write_bytes(bytes(1000))
-    session._watch_capture(one)
+    session._watch_capture(option_set)
     os.truncate(part, 1000 + limits.max_capture_bytes)
     session._look()
     os.truncate(part, 1001 + limits.max_capture_bytes)
@@ -230,7 +230,7 @@ def test_a_download_ends_that_takes_too_much_of_the_capture(tmp_path: Path) -> N
         session._look()
 
 
-def test_what_arrives_is_counted_with_its_headers() -> None:
+def test_received_bytes_include_headers() -> None:
     wire = shared.Wire(limit=20_000)
     assert not wire.is_over()
     flood(10)
@@ -241,7 +241,7 @@ def test_what_arrives_is_counted_with_its_headers() -> None:
 
 
 def strangers(count: int, port: int) -> list[tuple[int, bytes]]:
-    """Return datagrams of a flood to a probe's port, each with its time."""
+    """Return datagrams in a flood to a probe's port, each with the time."""
     found = []
     for number in range(count):
         source = (f"203.0.113.{number % 250}", 1024 + number)
@@ -292,7 +292,7 @@ def test_without_the_option_a_copy_has_all_packets(tmp_path: Path) -> None:
     assert sizes["all"] > sizes["probes"] + 20 * len(DATAGRAM)
 
 
-def test_a_capture_of_strangers_alone_becomes_empty(tmp_path: Path) -> None:
+def test_a_capture_of_unrelated_packets_becomes_empty(tmp_path: Path) -> None:
     path = tmp_path / "probe.pcap"
     story = build.Capture()
     story.packets += strangers(20, 1)

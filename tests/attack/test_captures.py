@@ -1,4 +1,4 @@
-"""Captures that cost a sender nothing and a reader much: zeros after a capture; a disk that is too small."""
+"""Captures that are cheap to make and expensive to read: zeros after a capture; a disk that is too small."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def records(whole: bytes) -> bytes:
 
 
 def test_gigabytes_of_zeros_cost_less_than_reading_them(tmp_path: Path, whole: bytes) -> None:
-    """The records before them are kept, one message reports them, and reading stops in time."""
+    """Records before the zeros are kept, one message reports the zeros, and reading stops in time."""
     path = tmp_path / "x.pcap"
     path.write_bytes(CAPTURE.read_bytes())
     end = path.stat().st_size
@@ -87,7 +87,7 @@ def test_zeros_that_are_compressed_are_not_unpacked_to_their_end(tmp_path: Path,
 
 @pytest.mark.parametrize("count", [1, 16, 17, MOST, MOST + 32, 10 * MOST])
 def test_empty_frames_are_passed_over_up_to_a_bound(tmp_path: Path, whole: bytes, count: int) -> None:
-    """Also with a time and a length on the wire; frames after a few of them are read."""
+    """This holds even with a time and a length on the wire. Frames after a few empty frames are read."""
     content = CAPTURE.read_bytes()
     order = "<" if content[:1] in b"\xd4\x4d" else ">"
     first = struct.unpack_from(f"{order}I", content, FILE_HEADER + 8)[0]
@@ -117,7 +117,7 @@ def test_empty_frames_of_pcapng_are_bounded_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_a_full_disk_keeps_no_part(tmp_path: Path, form: str) -> None:
-    """In a mount namespace with a disk of 64 kB: one error message, and no file is left."""
+    """In a mount namespace with a disk of 64 kB: one error message, and no file remains."""
     captures = [str(path) for path in sorted(FIXTURES.glob("*.pcap"))] * 8
     argv = [str(binaries.find("firstflight-dissect")), *captures, "--kind", "quic_packet,quic_connection"]
     script = f"""

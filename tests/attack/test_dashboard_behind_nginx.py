@@ -1,4 +1,4 @@
-"""A public dashboard behind the nginx of deploy/: no client has all event streams or connections."""
+"""A public dashboard served through the nginx of deploy/: no client gets all event streams or connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from reports.dashboard import connections, events
+from reports.dashboard.connection import connections
+from reports.dashboard.pages import events
 from tests.dashboard.serving import dashboard
 from tests.deploy.test_nginx import ADDRESS, LAYOUTS, nginx, written
 from tests.deploy.test_nginx import authority as authority
@@ -24,10 +25,10 @@ ATTACKER, OTHER = "127.0.0.2", "127.0.0.3"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, authority: Path) -> Iterator[None]:
-    """nginx in front of a dashboard, whose store is away."""
+    """nginx in front of a dashboard with an unavailable store."""
     folder = tmp_path_factory.mktemp("nginx")
-    with dashboard(f"chdb:{folder}/none", "--public") as one:
-        servers = written(*LAYOUTS["dashboard"]).replace(":8000", f":{urlsplit(one.url).port}")
+    with dashboard(f"chdb:{folder}/none", "--public") as served:
+        servers = written(*LAYOUTS["dashboard"]).replace(":8000", f":{urlsplit(served.url).port}")
         command = nginx(folder, authority, servers)
         with (folder / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
             until((folder / "pid").is_file, (folder / "log").read_text)
@@ -42,8 +43,8 @@ def connected(client: str) -> ssl.SSLSocket:
 
 
 def status(connection: socket.socket, path: str) -> int:
-    """Return the status of the answer, whose body is not read."""
-    # Whatever the client says about itself.
+    """Return the status of the answer without reading the body."""
+    # The client names a false address.
     lines = (f"GET {path} HTTP/1.1", "Host: a.example", "X-Forwarded-For: 192.0.2.1", "", "")
     connection.sendall("\r\n".join(lines).encode())
     answer = http.client.HTTPResponse(connection)
@@ -51,7 +52,7 @@ def status(connection: socket.socket, path: str) -> int:
     return answer.status
 
 
-def test_one_client_has_not_all_event_streams(site: None) -> None:  # noqa: ARG001
+def test_one_client_cannot_use_all_event_streams(site: None) -> None:  # noqa: ARG001
     """One address held all 250."""
     with ExitStack() as open_ones:
         statuses = [
@@ -62,7 +63,7 @@ def test_one_client_has_not_all_event_streams(site: None) -> None:  # noqa: ARG0
         assert status(open_ones.enter_context(connected(OTHER)), "/events") == 200
 
 
-def test_unfinished_requests_keep_nobody_out(site: None) -> None:  # noqa: ARG001
+def test_unfinished_requests_block_no_other_client(site: None) -> None:  # noqa: ARG001
     with ExitStack() as open_ones:
         for _ in range(2 * connections.MOST_EACH):
             with suppress(OSError):

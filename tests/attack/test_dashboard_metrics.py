@@ -39,7 +39,7 @@ def serving() -> Iterator[socket.socket]:
     "request_", [b"GET /metrics HTTP/1.1\r\nX-Never: ", b"GET /metrics HTTP/1.1\r\n\r\n"]
 )
 def test_clients_lose_their_places_in_time(monkeypatch: pytest.MonkeyPatch, request_: bytes) -> None:
-    """The time of each read began again with each byte, so eight clients held all places."""
+    """Once, each byte restarted a read's timeout, so eight clients occupied all places."""
     monkeypatch.setattr(exporter, "_CLIENT_S", 1.0)
     with serving() as listener, ExitStack() as open_ones:
         requests.get(exporter.url(listener), timeout=60)  # collected

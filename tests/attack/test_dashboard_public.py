@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 
-from reports.dashboard import connections, events, sending
-from reports.dashboard.asking import CLIENT, Asker, Question, _Worker
-from reports.dashboard.fair_queue import MOST_WAITING, FairQueue, TooManyWait
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking.asker import CLIENT, Asker, Question, _Worker
+from reports.dashboard.asking.fair_queue import MOST_WAITING, FairQueue, TooManyWait
+from reports.dashboard.asking.faults import NoAnswer
+from reports.dashboard.connection import connections, sending
 from reports.dashboard.limits import PUBLIC, Allowances, ClientRate
+from reports.dashboard.pages import events
 from store.url import ServerLocation
 from tests.dashboard.serving import Dashboard, dashboard
 from tests.waiting import until
@@ -29,10 +30,10 @@ HALF = b"GET /queries HTTP/1.1\r\nHost: a.example\r\nX-Never: "
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """A public dashboard, which sees clients by their own addresses; its store is away."""
+    """A public dashboard with an unavailable store. It sees the clients' own addresses."""
     store = f"chdb:{tmp_path_factory.mktemp('store')}/none"
-    with dashboard(store, "--host", "0.0.0.0", "--public") as one:
-        yield one
+    with dashboard(store, "--host", "0.0.0.0", "--public") as server:
+        yield server
 
 
 def connected(served: Dashboard, client: str) -> socket.socket:
@@ -63,13 +64,13 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def test_unfinished_requests_of_one_client_keep_nobody_out(served: Dashboard) -> None:
-    """400 of them did."""
+def test_unfinished_requests_of_one_client_block_no_other(served: Dashboard) -> None:
+    """Once, 400 unfinished requests kept other clients out."""
     with ExitStack() as open_ones:
         unfinished = [open_ones.enter_context(connected(served, ATTACKER)) for _ in range(400)]
-        for one in unfinished:
+        for connection in unfinished:
             with suppress(ConnectionError):
-                one.sendall(HALF)
+                connection.sendall(HALF)
         assert asked(served, OTHER, "/dashboard.css").status == 200
         until(lambda: sum(map(is_closed, unfinished)) >= 400 - connections.MOST_EACH, "the others closed")
 
@@ -77,36 +78,38 @@ def test_unfinished_requests_of_one_client_keep_nobody_out(served: Dashboard) ->
 def test_unfinished_requests_of_many_clients_make_room(served: Dashboard) -> None:
     with ExitStack() as open_ones:
         for n in range(connections.MOST):
-            one = open_ones.enter_context(connected(served, f"127.0.1.{n // 30 + 1}"))
-            one.sendall(HALF)
+            connection = open_ones.enter_context(connected(served, f"127.0.1.{n // 30 + 1}"))
+            connection.sendall(HALF)
         assert asked(served, OTHER, "/dashboard.css").status == 200
 
 
 def test_a_header_section_that_drips_has_an_end(served: Dashboard) -> None:
-    """Its time does not begin again with each byte."""
-    with closing(connected(served, ATTACKER)) as one:
-        one.sendall(HALF)
+    """Bytes do not restart the timeout."""
+    with closing(connected(served, ATTACKER)) as connection:
+        connection.sendall(HALF)
         began = time.monotonic()
 
         def is_over() -> bool:
             try:
-                one.sendall(b"x")
+                connection.sendall(b"x")
             except ConnectionError:
                 return True
-            return is_closed(one)
+            return is_closed(connection)
 
         until(is_over, "the connection ends")
         assert time.monotonic() - began < 6 * connections.REQUEST_S
 
 
-def test_one_client_does_not_have_all_event_streams(served: Dashboard) -> None:
+def test_one_client_cannot_use_all_event_streams(served: Dashboard) -> None:
     """As nginx passes them on: from one address, with the client in a header."""
     with ExitStack() as open_ones:
 
         def stream(client: str) -> int:
-            one = open_ones.enter_context(connected(served, "127.0.0.1"))
-            one.sendall(f"GET /events HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n".encode())
-            answer = http.client.HTTPResponse(one)
+            connection = open_ones.enter_context(connected(served, "127.0.0.1"))
+            connection.sendall(
+                f"GET /events HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n".encode()
+            )
+            answer = http.client.HTTPResponse(connection)
             answer.begin()
             return answer.status
 
@@ -124,7 +127,7 @@ def test_no_redirect_leads_to_the_host_that_a_client_names(served: Dashboard, pa
 
 
 def test_a_client_that_reads_nothing_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much of an answer is left in the buffer of its connection."""
+    """The amount of data in the connection's buffer does not matter."""
     monkeypatch.setattr(connections, "UNREAD_S", 0.2)
 
     async def attack() -> None:
@@ -199,26 +202,26 @@ def test_unread_answers_are_bounded(
     async def attack() -> list[int]:
         readers = [_Reader(pieces=1) for _ in range(40)]
         tasks = [
-            asyncio.create_task(app(one.scope(f"192.0.2.{n % clients}"), one.receive, one.send))
-            for n, one in enumerate(readers)
+            asyncio.create_task(app(reader.scope(f"192.0.2.{n % clients}"), reader.receive, reader.send))
+            for n, reader in enumerate(readers)
         ]
         async with asyncio.timeout(60):
             await asyncio.gather(*tasks)
         assert app.reserve("192.0.2.0", 0) and not +app._unread  # all is given back
-        return [one.statuses[0] for one in readers]
+        return [reader.statuses[0] for reader in readers]
 
     found = asyncio.run(attack())
     assert {status: found.count(status) for status in set(found)} == statuses
 
 
-def test_an_answer_that_is_read_arrives_whole_and_is_paid_for() -> None:
+def test_a_read_answer_is_complete_and_counts_against_the_rate() -> None:
     rate = ClientRate(per_second=1_000_000, burst=1_000_000)
     app = sending.Sending(_answering(11_500_000), rate)
 
     async def twice() -> list[_Reader]:
         readers = [_Reader(pieces=1000) for _ in range(2)]
-        for one in readers:
-            await app(one.scope("192.0.2.1"), one.receive, one.send)
+        for reader in readers:
+            await app(reader.scope("192.0.2.1"), reader.receive, reader.send)
         return readers
 
     first, second = asyncio.run(twice())
@@ -226,22 +229,24 @@ def test_an_answer_that_is_read_arrives_whole_and_is_paid_for() -> None:
     assert second.statuses == [429]
 
 
-def test_an_answer_that_does_not_begin_has_a_total_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_does_not_start_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "ANSWER_S", 0.05)
 
     async def never(_scope: Any, _receive: Any, _send: Any) -> None:
         await asyncio.Event().wait()
 
     async def ask() -> list[int]:
-        one = _Reader(pieces=10)
-        await sending.Sending(never, ClientRate(1, 1000))(one.scope("192.0.2.1"), one.receive, one.send)
-        return one.statuses
+        reader = _Reader(pieces=10)
+        await sending.Sending(never, ClientRate(1, 1000))(
+            reader.scope("192.0.2.1"), reader.receive, reader.send
+        )
+        return reader.statuses
 
     assert asyncio.run(ask()) == [504]
 
 
 def test_requests_of_one_client_that_wait_are_bounded() -> None:
-    """Behind a proxy, too, whose connections all come from one address."""
+    """This holds for a proxy, too, although all connections have the same address."""
     go_on = asyncio.Event()
 
     async def slow(_scope: Any, _receive: Any, send: Any) -> None:
@@ -256,13 +261,13 @@ def test_requests_of_one_client_that_wait_are_bounded() -> None:
         await asyncio.sleep(0)
         go_on.set()
         await asyncio.gather(*tasks)
-        return [one.statuses[0] for one, _ in readers]
+        return [reader.statuses[0] for reader, _ in readers]
 
     assert asyncio.run(attack()) == [200] * connections.MOST_EACH + [429] * 3 + [200]
 
 
 class _Slow(Asker):
-    """Asks a store that needs `seconds` for the questions of a client."""
+    """Asks a store that needs `seconds` for a client's questions."""
 
     def __init__(self, seconds: dict[str, float], allowances: Allowances) -> None:
         super().__init__(PUBLIC, _Somewhere(), allowances)  # type: ignore[arg-type]
@@ -297,11 +302,11 @@ def test_costly_questions_of_one_client_leave_places_to_others() -> None:
         await asyncio.sleep(0)
         for _ in range(8):
             await asyncio.create_task(ask("good"))
-        # One of the attacker has begun, or two if this process was suspended; never all.
-        assert asker.order.count("good") == 8 and not all(one.done() for one in costly)
+        # A question of the attacker has started, or two if this process was suspended, but never all.
+        assert asker.order.count("good") == 8 and not all(question.done() for question in costly)
         await asker.answer(Question("q", {}, "CSV"), own=True)
-        for one in costly:
-            one.cancel()
+        for question in costly:
+            question.cancel()
 
     asyncio.run(attack())
 
@@ -321,25 +326,25 @@ def test_a_client_that_used_the_store_for_too_long_is_refused_and_others_are_not
     assert asyncio.run(ask("good")) == b""
 
 
-def test_the_queue_goes_around_and_survives_those_who_leave() -> None:
+def test_the_queue_is_round_robin_and_survives_cancellation() -> None:
     async def attack() -> list[str]:
         queue, order = FairQueue(2, each=1), list[str]()
 
-        async def one(client: str) -> None:
+        async def take_turn(client: str) -> None:
             await queue.take(client)
             order.append(client)
             await asyncio.sleep(0)
             queue.give_back(client)
 
         await queue.take("a")
-        waiting = [asyncio.create_task(one("a")) for _ in range(3)]
+        waiting = [asyncio.create_task(take_turn("a")) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
-        waiting += [asyncio.create_task(one(client)) for client in "bcbc"]
+        waiting += [asyncio.create_task(take_turn(client)) for client in "bcbc"]
         await asyncio.sleep(0)
         queue.give_back("a")
         await asyncio.gather(*waiting, return_exceptions=True)
-        # Nothing is left: both places are free for anybody.
+        # The queue is empty: both places are free for any client.
         await queue.take("x")
         await queue.take("y")
         return order
@@ -357,7 +362,7 @@ def test_questions_of_one_client_that_wait_are_bounded() -> None:
         await asyncio.sleep(0)
         with pytest.raises(TooManyWait):
             await queue.take("a")
-        for one in waiting:
-            one.cancel()
+        for task in waiting:
+            task.cancel()
 
     asyncio.run(attack())

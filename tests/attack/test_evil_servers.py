@@ -24,7 +24,7 @@ def test_there_are_modes() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_a_mode_sends_and_what_comes_of_it_is_tested(mode: str) -> None:
+def test_each_mode_has_a_test_of_its_answers_and_outcome(mode: str) -> None:
     cases = [TREE / "tests" / "lab_servers" / name for name in ("test_rogue.py", "test_outcomes.py")]
     for path in cases:
         text = path.read_text()
@@ -34,5 +34,5 @@ def test_what_a_mode_sends_and_what_comes_of_it_is_tested(mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_cases_that_stand_elsewhere_are_there(name: str) -> None:
+def test_cases_of_other_files_exist(name: str) -> None:
     assert any(TREE.glob(name if "/" in name else f"tests/*/{name}")), name

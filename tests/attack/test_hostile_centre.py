@@ -77,7 +77,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, monkeypatch)
 
 
-def test_the_honest_centre_is_believed(world: World) -> None:
+def test_a_valid_centre_is_accepted(world: World) -> None:
     """The unchanged run is accepted, so the refusals below have their stated causes."""
     _, run = world.fetch(world.answer(world.listing, {}))
     assert run.layout.targets.read_bytes() == world.run.layout.targets.read_bytes()
@@ -145,7 +145,7 @@ HASHES = [
 
 
 @pytest.mark.parametrize("sha256", HASHES, ids=ascii)
-def test_a_hash_that_is_none_is_refused_before_anything_is_written(world: World, sha256: object) -> None:
+def test_an_invalid_hash_is_refused_before_anything_is_written(world: World, sha256: object) -> None:
     listing = copy.deepcopy(world.listing)
     listing["files"].insert(0, {"name": "targets/x", "bytes": len(PAYLOAD), "sha256": sha256})
     with pytest.raises(BadOffer, match="sha256"):
@@ -187,7 +187,7 @@ def test_a_list_that_does_not_hold_together_is_refused(
 
 
 @pytest.mark.parametrize("run_id", ["../../x", "..", "/etc", "20260101T000000Z-00000g", "", "a\0b"])
-def test_a_run_id_that_is_none_is_not_even_asked_for(world: World, run_id: str) -> None:
+def test_an_invalid_run_id_is_not_requested(world: World, run_id: str) -> None:
     with pytest.raises(UnsafeName):
         inputs.fetch(run_id, HAMBURG, "https://127.0.0.1:9", lambda: "token")
     assert inputs.published(run_id) is None
@@ -289,19 +289,19 @@ def _asking(changes: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
         ({"download": {"run_pause_s": 1}}, "download.run_pause_s is 1"),
         ({"watch": {"minute_s": 0.5}}, "watch.minute_s is 0.5"),
         ({"watch": {"owned_per_minute": 600}}, "watch.owned_per_minute is 600"),
-        ({"manners": {"enabled": False}}, "manners.enabled is false"),
-        ({"manners": {"factor": 1e9}}, "manners.factor is 1e"),
-        ({"manners": {"least_share": 0.99}}, "manners.least_share is 0.99"),
-        ({"manners": {"least_probes": 10**9}}, "manners.least_probes is 1e"),
-        ({"manners": {"baseline_s": 86_400}}, "manners.baseline_s is 86400"),
-        ({"manners": {"resume_after_s": 1}}, "manners.resume_after_s is 1"),
+        ({"backoff": {"enabled": False}}, "backoff.enabled is false"),
+        ({"backoff": {"factor": 1e9}}, "backoff.factor is 1e"),
+        ({"backoff": {"least_share": 0.99}}, "backoff.least_share is 0.99"),
+        ({"backoff": {"least_probes": 10**9}}, "backoff.least_probes is 1e"),
+        ({"backoff": {"baseline_s": 86_400}}, "backoff.baseline_s is 86400"),
+        ({"backoff": {"resume_after_s": 1}}, "backoff.resume_after_s is 1"),
         ({"campaign": {"shared_limits": False}}, "shared_limits is false"),
     ],
     ids=str,
 )
 @pytest.mark.usefixtures("outside")
 def test_settings_above_the_ceilings_are_refused(world: World, changes: dict[str, Any], says: str) -> None:
-    """Private networks, port 22, a rate of 100,000, limits 0 and no manners were accepted."""
+    """Private networks, port 22, a rate of 100,000, limits 0 and no backoff were accepted."""
     listing, extra = _settings(world, _asking(changes))
     offer = offers.check(listing, world.run.id)
     with pytest.raises(BadOffer, match=re.escape(says)) as refused:
@@ -312,7 +312,7 @@ def test_settings_above_the_ceilings_are_refused(world: World, changes: dict[str
 
 
 @pytest.mark.usefixtures("outside")
-def test_what_docs_ethics_promises_is_not_refused(world: World) -> None:
+def test_settings_within_docs_ethics_are_accepted(world: World) -> None:
     """So the refusals above have their stated causes."""
     _, run = world.fetch(world.answer(*_settings(world, _asking({}))))
     assert run.settings.probe.allow_net == ("198.18.0.0/15",)
@@ -400,10 +400,10 @@ def test_the_clock_check_contacts_no_service_of_a_platform(address: str) -> None
 
 
 def _with_downloads(world: World, *, crawled: bool, url: str) -> tuple[Listing, dict[str, bytes]]:
-    """A run with one file to download, of a list or as the crawl found it."""
+    """A run with one file to download, from a list or as the crawl found it."""
     name = "crawl/download_file.parquet" if crawled else "lists/files.csv"
-    asked = {} if crawled else {"download": {"targets": name}}
-    listing, extra = _settings(world, _asking(asked))
+    changes = {} if crawled else {"download": {"targets": name}}
+    listing, extra = _settings(world, _asking(changes))
     if crawled:
         path = world.folder / "found.parquet"
         pq.write_table(pa.table({"url": [None, url], "domain": ["a.test", "b.test"]}), path)
@@ -428,8 +428,8 @@ def test_files_are_downloaded_from_permitted_ports_alone(
     if is_refused:
         with pytest.raises(BadOffer, match="URLs with port 22, which is not"):
             world.fetch(world.answer(listing, extra))
-        kept = world.around / "spool" / "runs" / world.run.id
-        assert Run.all() == [] and not (kept / listing["files"][-1]["name"]).exists()
+        run_folder = world.around / "spool" / "runs" / world.run.id
+        assert Run.all() == [] and not (run_folder / listing["files"][-1]["name"]).exists()
     else:
         world.fetch(world.answer(listing, extra))
 
@@ -462,7 +462,7 @@ def test_a_run_without_settings_is_refused(world: World) -> None:
     assert Run.all() == []
 
 
-def test_what_is_this_places_own_stays(world: World) -> None:
+def test_settings_of_this_machine_are_not_taken_from_the_centre(world: World) -> None:
     def change(stored: dict[str, Any]) -> None:
         stored["network"]["ca_bundle"] = "/tmp/evil.pem"
         stored["store"]["url"] = "clickhouse://evil.test/x"
@@ -473,7 +473,7 @@ def test_what_is_this_places_own_stays(world: World) -> None:
     assert run.settings.centre.command == ()
 
 
-def test_a_report_that_speaks_of_another_place_is_refused(world: World) -> None:
+def test_a_report_about_another_vantage_point_is_refused(world: World) -> None:
     """Its vantage point would become a folder name, its outputs file names."""
     report = json.loads((world.run.path / "targets" / "report.json").read_text())
     for change in (
@@ -520,7 +520,7 @@ def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Itera
         (lambda: [whole(b"")], "is not JSON"),
         (lambda: [whole(b"[]")], "is not a list of inputs"),
         (lambda: [whole(b'{"manifest": 7}')], "is not a list of inputs"),
-        # Declared as compressed; nothing is ever decompressed.
+        # Declared as compressed; the client never decompresses.
         (lambda: [whole(gzip.compress(bytes(1 << 26)), "Content-Encoding: gzip")], "is not JSON"),
         (lambda: [whole(b"", "Location: http://169.254.169.254/", status="302 Found")], "answered 302"),
         (lambda: endless(b"x" * 65536, "Content-Type: text/plain"), "has more than the"),
@@ -542,18 +542,18 @@ def test_answers_of_any_kind_are_one_sentence(
     assert not world.around.exists()
 
 
-def test_a_redirection_asks_nobody_else(world: World) -> None:
-    asked = []
+def test_a_redirection_is_not_followed(world: World) -> None:
+    requested = []
 
     def elsewhere(path: str) -> Iterable[bytes]:
-        asked.append(path)
+        requested.append(path)
         return [whole(b"{}")]
 
     with serving(world.folder / "other", elsewhere) as other:
-        away = whole(b"", f"Location: {other.url}/secret", status="307 Temporary Redirect")
+        redirection = whole(b"", f"Location: {other.url}/secret", status="307 Temporary Redirect")
         with pytest.raises(CentreUnreachable, match="answered 307"):
-            world.fetch(lambda _path: [away])
-    assert asked == []
+            world.fetch(lambda _path: [redirection])
+    assert requested == []
 
 
 def test_a_file_that_is_longer_than_announced_fills_no_disk(world: World) -> None:
@@ -564,5 +564,5 @@ def test_a_file_that_is_longer_than_announced_fills_no_disk(world: World) -> Non
 
     with pytest.raises(CentreUnreachable, match="has more than the"):
         world.fetch(answer)
-    kept = [path for path in world.around.rglob("*") if path.is_file() and path.suffix != ".lock"]
-    assert kept == []
+    remaining = [path for path in world.around.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert remaining == []

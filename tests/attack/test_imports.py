@@ -1,4 +1,4 @@
-"""Broken output of other scanners and answers from anybody: refused in a sentence, or rows to be written."""
+"""Broken output of other scanners and arbitrary answers: a one-sentence error, or valid rows."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ with socket.socket(family, socket.SOCK_DGRAM) as s:
 
 
 def attempt(family: str, host: str, call: str) -> str:
-    """Return the result of one way to send: refused, or passed to the kernel."""
+    """Return a sending call's result: refused, or passed to the kernel."""
     argv = [sys.executable, "-c", TRY, f"socket.{family}", host, call]
     return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
 

@@ -36,10 +36,10 @@ PASSED_OVER = (
 
 @pytest.fixture
 def target() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind(("127.1.2.4", 0))
-        one.setblocking(False)
-        yield one
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.1.2.4", 0))
+        server.setblocking(False)
+        yield server
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["line"])[:40])
@@ -88,7 +88,7 @@ def test_nothing_is_sent(tmp_path: Path, target: socket.socket, option: str, lin
         ("\ufeff127.1.2.4", True),
     ],
 )
-def test_ranges_are_heeded(
+def test_ranges_are_applied(
     tmp_path: Path, target: socket.socket, option: str, line: str, blocked: bool
 ) -> None:
     done = probe(tmp_path, target, option, f"{line}\n")
@@ -113,8 +113,10 @@ Command = Callable[[Path], list[str]]
     ],
     ids=["campaign", "campaign --dry-run", "watch --dry-run", "watch", "resolve", "probe", "stage watch"],
 )
-def test_nothing_is_asked_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    """A resolver on loopback would receive the query, and receives none."""
+def test_no_name_is_resolved_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    """A resolver on loopback would receive a query, but receives no datagram."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as resolver:
@@ -122,9 +124,11 @@ def test_nothing_is_asked_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         resolver.setblocking(False)
         config = minimal.write(tmp_path)
         (tmp_path / "optout").write_text("example.org\n10.1.2\n")
-        asked = f'[resolve]\nresolver = "127.0.0.1"\nport = {resolver.getsockname()[1]}\n'
-        listed = '[probe]\noptout = ["optout"]\nallow_net = ["127.0.0.0/8"]\n[capture]\nenabled = false\n'
-        config.write_text(minimal.CONFIG + asked + listed)
+        resolve_table = f'[resolve]\nresolver = "127.0.0.1"\nport = {resolver.getsockname()[1]}\n'
+        probe_table = (
+            '[probe]\noptout = ["optout"]\nallow_net = ["127.0.0.0/8"]\n[capture]\nenabled = false\n'
+        )
+        config.write_text(minimal.CONFIG + resolve_table + probe_table)
         done = subprocess.run(
             [sys.executable, "-P", "-m", "cli", *command(config)],
             capture_output=True,

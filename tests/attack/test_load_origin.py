@@ -1,4 +1,4 @@
-"""Files and folders of strangers that name our runs: they neither replace nor add a row, unless we say so."""
+"""Foreign files and folders with names of our runs: without --replace they neither replace nor add rows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def in_another_run(place: Path) -> list[Path]:
 @pytest.mark.parametrize(
     "given", [one_row, other_vantage, other_kind, in_a_run, empty_in_a_run, in_another_run]
 )
-def test_a_stranger_s_file_changes_nothing(
+def test_a_file_of_another_origin_changes_nothing(
     ours: Path, tmp_path: Path, given: Callable[[Path], list[Path]]
 ) -> None:
     before = stored()
@@ -97,14 +97,14 @@ def test_a_stranger_s_file_changes_nothing(
     if given is not in_another_run:
         assert "another origin" in str(result.error) and "--replace" in str(result.error)
     assert stored() == before
-    # Ours is still the one that may replace its rows.
+    # Our file may still replace its rows.
     write(ours / "hamburg" / "1" / "probe" / "quic_probe.parquet", many(400))
     assert [type(result) for result in loader.load_run_folder(Run(ours))] == [loader.Loaded]
     assert stored()[0]["probes"] == 400
 
 
 @pytest.mark.parametrize("cid_key", [MANIFEST["cid_key"], "f" * 32, None])
-def test_a_stranger_s_folder_of_our_run_changes_nothing(
+def test_a_folder_of_another_origin_for_our_run_changes_nothing(
     ours: Path, tmp_path: Path, cid_key: str | None
 ) -> None:
     assert ours.is_dir()
@@ -115,7 +115,7 @@ def test_a_stranger_s_folder_of_our_run_changes_nothing(
     assert stored() == before
 
 
-def test_the_command_refuses_it_and_replaces_it_when_told(ours: Path, tmp_path: Path) -> None:
+def test_the_command_refuses_it_and_replaces_it_with_the_option(ours: Path, tmp_path: Path) -> None:
     assert ours.is_dir()
     (path,) = one_row(tmp_path / "stranger")
 
@@ -130,11 +130,11 @@ def test_the_command_refuses_it_and_replaces_it_when_told(ours: Path, tmp_path: 
     assert stored()[0]["probes"] == 1
     with open_store() as store:
         (row,) = store.rows("SELECT DISTINCT source_file FROM quic_probe")
-    # Not the name of a file of our run, and no path of this machine.
+    # source_file differs from our run's files, and contains no path of this machine.
     assert row["source_file"].startswith("outside/") and str(tmp_path) not in row["source_file"]
 
 
-def test_a_stranger_who_came_first_does_not_keep_us_out(tmp_path: Path, tables: Path) -> None:
+def test_an_earlier_load_of_another_origin_does_not_block_ours(tmp_path: Path, tables: Path) -> None:
     assert tables.is_dir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
@@ -144,13 +144,13 @@ def test_a_stranger_who_came_first_does_not_keep_us_out(tmp_path: Path, tables: 
         folder = folder_of(tmp_path / "runs", many(500))
         results = loader.load_run_folder(Run(folder))
         assert [result.action for result in results if isinstance(result, loader.Loaded)] == ["replaced"]
-        (again,) = loader.load_files(one_row(tmp_path / "a"))
-        assert isinstance(again, loader.Refused)
+        (refused,) = loader.load_files(one_row(tmp_path / "a"))
+        assert isinstance(refused, loader.Refused)
         assert stored()[0]["probes"] == 500
 
 
 def test_a_copy_of_our_file_does_not_become_its_owner(ours: Path, tmp_path: Path) -> None:
-    """A copy is unchanged content; what it becomes later is a stranger's."""
+    """A copy has our content and loads. After a change it counts as foreign."""
     (tmp_path / "copy").mkdir()
     probes = ours / "hamburg" / "1" / "probe" / "quic_probe.parquet"
     copy = Path(shutil.copy(probes, tmp_path / "copy"))

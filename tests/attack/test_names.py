@@ -1,4 +1,4 @@
-"""Names from other machines, in every function that makes a path of one."""
+"""Names from other machines, in every function that builds a path from a name."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_row_names_captures_of_its_run(run: Run, name: str) -> None:
         {"state": 7},
     ],
 )
-def test_a_report_speaks_of_where_it_lies(run: Run, change: dict[str, object]) -> None:
+def test_a_report_of_another_folder_is_refused(run: Run, change: dict[str, object]) -> None:
     with run.stage("probe", run.key("here", 1)):
         pass
     path = run.layout.report("probe", run.key("here", 1))
@@ -121,7 +121,7 @@ def test_a_report_speaks_of_where_it_lies(run: Run, change: dict[str, object]) -
         assert "\n" not in str(refused.value)
 
 
-def test_an_output_behind_a_link_is_not_taken_from_another_run(run: Run, tmp_path: Path) -> None:
+def test_an_output_that_is_a_link_is_not_taken_from_another_run(run: Run, tmp_path: Path) -> None:
     other = Run.create(*settings.load(minimal.write(tmp_path)))
     (tmp_path / "secret").write_text("s")
     with other.stage("targets") as report:

@@ -17,7 +17,7 @@ SENTENCE = "firstflight: too many open files: this process may have {} open at a
 
 
 @pytest.mark.parametrize("limit", [64, 12])
-@pytest.mark.parametrize("words", [["sql", "SELECT 1"], ["load", "FILE"]])
+@pytest.mark.parametrize("words", [["sql", "SELECT 1"], ["load", "FILE"], ["stage", "probe", "--run", "x"]])
 def test_few_open_files_are_one_sentence(tables: Path, tmp_path: Path, words: list[str], limit: int) -> None:
     assert tables.is_dir()
     (tmp_path / "quic_probe.parquet").write_bytes(b"PAR1")
@@ -51,7 +51,7 @@ def test_a_limit_that_may_be_raised_is_raised(tables: Path) -> None:
         RuntimeError("Code: 573. Cannot open epoll descriptor: , errno: 24, strerror: x"),
     ],
 )
-def test_the_limit_is_found_behind_other_errors(error: Exception) -> None:
+def test_the_limit_is_found_as_the_cause_of_other_errors(error: Exception) -> None:
     outer = ValueError("could not begin")
     outer.__cause__ = error
     assert open_files.sentence(outer) == open_files.sentence(error) is not None

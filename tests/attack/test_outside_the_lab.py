@@ -240,7 +240,7 @@ def test_a_store_of_the_lab(
 
 
 @pytest.mark.parametrize("stage", ["resolve", "probe", "watch", "targets"])
-def test_here_is_not_the_host_that_the_command_names(outside: Outside, runs: Path, stage: str) -> None:
+def test_here_is_refused_on_another_host(outside: Outside, runs: Path, stage: str) -> None:
     behind = 'command = ["firstflight", "lab", "exec", "--state", "var/lab", "{}"]\n'
     run = new_run(runs, more=behind.format("hamburg") + "[centre]\n" + behind.format("centre"))
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]

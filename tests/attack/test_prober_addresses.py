@@ -56,15 +56,15 @@ def test_no_permission_opens_a_platform(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_no_target_unless_allowed(tmp_path: Path) -> None:
-    own = ("192.175.47.1/32", "2a00:5e1f::1/128", "10.9.9.9/32", "fd00:1::1/128")
-    addresses = [address.split("/")[0] for address in own]
-    found = probe(tmp_path, [*addresses, "192.175.47.2"], "--contact", "me@example.org", own=own)
+    local_networks = ("192.175.47.1/32", "2a00:5e1f::1/128", "10.9.9.9/32", "fd00:1::1/128")
+    addresses = [address.split("/")[0] for address in local_networks]
+    found = probe(tmp_path, [*addresses, "192.175.47.2"], "--contact", "me@example.org", own=local_networks)
     for address in addresses[:2]:
         assert found[address] == ("blocked", "an address of this machine")
     assert [found[address][0] for address in addresses[2:]] == ["blocked", "blocked"]
     assert found["192.175.47.2"][0] == "send_failed", "another host's, without a route to it"
     allowed = ("--allow-net", "10.9.9.0/24", "--allow-net", "fd00:1::/64")
-    found = probe(tmp_path, addresses, "--contact", "me@example.org", *allowed, own=own)
+    found = probe(tmp_path, addresses, "--contact", "me@example.org", *allowed, own=local_networks)
     assert [found[address][0] for address in addresses] == ["blocked", "blocked", "refused", "refused"]
 
 

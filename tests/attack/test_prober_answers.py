@@ -1,4 +1,4 @@
-"""Misleading answers and ICMP: the prober reports what it received, and the dissector agrees."""
+"""Misleading answers and ICMP: the prober reports the received packets, and the dissector agrees."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Attempt:
 
     def agree(self) -> None:
         """Fail where the two programs differ."""
-        pairs = {one: (self.row[one], self.dissected[other]) for one, other in SAME.items()}
-        assert {one: pair for one, pair in pairs.items() if pair[0] != pair[1]} == {}
+        pairs = {column: (self.row[column], self.dissected[other]) for column, other in SAME.items()}
+        assert {column: pair for column, pair in pairs.items() if pair[0] != pair[1]} == {}
 
 
 def attack(folder: Path, *arguments: object) -> Attempt:
@@ -101,13 +101,13 @@ def test_a_delay_that_does_not_fit_is_null(tmp_path: Path, answer: str, raw: int
         ("127.0.0.66", 8, "ordinary", "coalesced"),
         ("127.0.0.66", 8, "nothing", "timeout"),
         ("127.0.0.66", 8 + 22, "nothing", "timeout"),
-        # Only ports, from the server itself, as many routers and hosts send.
+        # Only ports, from the server itself: many routers and hosts send only these.
         ("127.0.0.1", 8, "nothing", "refused"),
-        # Only the path knows the connection ID.
+        # A quoted connection ID proves that the sender is on the path.
         ("127.0.0.66", 8 + 23, "nothing", "refused"),
     ],
 )
-def test_icmp_of_a_stranger_without_the_connection_id_ends_nothing(
+def test_icmp_without_the_connection_id_ends_nothing(
     tmp_path: Path, source: str, quoted: int, answer: str, outcome: str
 ) -> None:
     attempt = attack(tmp_path, answer, source, quoted)
@@ -116,5 +116,5 @@ def test_icmp_of_a_stranger_without_the_connection_id_ends_nothing(
     noted = outcome != "refused"
     assert attempt.summary["unproven_icmp"] == int(noted)
     if noted:
-        assert f"says {source}, which is not the server" in row["detail"]
+        assert f"unreachable from {source}: the sender is not the server" in row["detail"]
     attempt.agree()

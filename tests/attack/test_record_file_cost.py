@@ -17,7 +17,7 @@ from tests.store.rows import answer, many, probe, write
 
 ROWS = 60_000
 SCHEMA = records.load("quic_probe").arrow_schema()
-# What one batch of a real file takes is far below.
+# A batch from a real file needs far less memory.
 MEMORY_BYTES = 300 << 20
 
 
@@ -62,7 +62,7 @@ def _long_page(path: Path) -> None:
 
 
 def _long_lists(path: Path) -> None:
-    """Twenty million equal values in lists of one column."""
+    """Write twenty million equal values in a column's lists."""
     table = _repeated(answer("a.example", "HTTPS"), "dns_answer", 20)
     name = next(
         f.name for f in table.schema if pa.types.is_list(f.type) and pa.types.is_string(f.type.value_type)

@@ -1,7 +1,7 @@
 """Every sender passes one egress policy, which knows the machine's own addresses.
 
 Downloads contacted the machine's public address from inside a set's namespace, past the outer firewall; the
-clock check had no policy. A new socket or HTTP client fails this test until it is in one of two tables.
+clock check had no policy. A new socket or HTTP client fails this test until one of two tables lists it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ CHECKED = {
     "downloader/clients/curl.py": ("downloader/clients/curl.py", "shared.why_not("),
     "downloader/native/src/socket.rs": ("downloader/native/src/lib.rs", "policy.check("),
     "firstflight/run/clock.py": ("firstflight/run/clock.py", "permitted.why_not("),
+    "orchestration/checks/network.py": ("orchestration/checks/network.py", "lists.is_listed("),
     "scanner/external/qscanner.py": ("scanner/external/qscanner.py", "permitted.why_not("),
     "scanner/external/zmap.py": ("scanner/external/zmap.py", "permitted.blocked_ipv4("),
     "scanner/native/core/src/connected/tcp.rs": (
@@ -71,8 +72,11 @@ OTHERS = {
     "firstflight/egress/rtnetlink.py": "asks the kernel",
     "firstflight/system/tcp_listener.py": "listens",
     "orchestration/airflow/worker.py": "the site's own centre",
+    "orchestration/checks/interface.py": "sends to itself on loopback",
+    "orchestration/checks/machine.py": "binds ports and sends nothing",
     "orchestration/site/centre_client.py": "the site's own centre",
     "orchestration/site/inputs.py": "the site's own centre",
+    "orchestration/site/machine_metrics.py": "the Airflow of this machine",
     "orchestration/site/optout.py": "the site's own centre",
     "scanner/native/core/src/policy/rtnetlink.rs": "asks the kernel",
     "scanner/resolver/configured.py": "reads resolv.conf",
@@ -143,7 +147,7 @@ def test_the_search_finds_new_senders(line: str) -> None:
 
 @pytest.fixture(scope="module", params=[4, 6])
 def own(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Give this namespace a public address."""
+    """Add a public address to this namespace, and return it."""
     address = OWN[request.param]
     change = ["dev", "lo"]
     place = f"{address}/{32 if request.param == 4 else 128}"
@@ -199,7 +203,7 @@ def test_no_client_contacts_it_from_inside_a_sets_namespace(tmp_path: Path) -> N
         shared.permitted(["own=everywhere"])
 
 
-def test_clients_are_told_the_addresses_of_this_namespace(own: str, tmp_path: Path) -> None:
+def test_clients_receive_the_addresses_of_this_namespace(own: str, tmp_path: Path) -> None:
     session = Session([SETS["warmup"]], tmp_path, ["allow-net=127.0.0.0/8"], Limits(), lambda: None)
     assert f"own={own}/{128 if ':' in own else 32}" in session._lists
 
@@ -207,7 +211,7 @@ def test_clients_are_told_the_addresses_of_this_namespace(own: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("address", "why"),
     [
-        ("169.254.169.254", "on a list"),
+        ("169.254.169.254", "special"),
         ("169.254.7.7", "special"),
         ("224.0.0.1", "special"),
         ("127.3.0.1", "on a list"),

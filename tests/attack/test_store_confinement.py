@@ -56,7 +56,7 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
     secret.write_text("the secret", encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.5)
-        where = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         answers = ask(
             tmp_path / "store", "SERVER",
             f"SELECT file('{secret}')",
@@ -65,10 +65,10 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
             "SELECT file('/proc/1/environ')",
             "SELECT * FROM file('/etc/hostname', 'LineAsString')",
             f"SELECT 1 INTO OUTFILE '{tmp_path}/out'",
-            f"SELECT * FROM url('{where}', 'LineAsString')",
+            f"SELECT * FROM url('{url}', 'LineAsString')",
             "CREATE DATABASE d",
             "CREATE TABLE d.t (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = 'web', "
-            f"endpoint = '{where}x/')",
+            f"endpoint = '{url}x/')",
             "CREATE TABLE d.u (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk("
             "type = 'object_storage', object_storage_type = 'local', metadata_type = 'local', "
             f"path = '{tmp_path}/elsewhere/')",
@@ -88,9 +88,9 @@ def test_names_are_not_looked_up_even_with_the_grant(tmp_path: Path) -> None:
         "engine = Engine(", "role = access.Role(('GRANT ALL ON *.* WITH GRANT OPTION',))\nengine = Engine("
     ).replace("getattr(access, sys.argv[2])", "role")
     (tmp_path / "store").mkdir()
-    asked = "SELECT * FROM url('http://name.example:9/', 'LineAsString') SETTINGS http_max_tries = 1"
+    text = "SELECT * FROM url('http://name.example:9/', 'LineAsString') SETTINGS http_max_tries = 1"
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "store"), "", asked, "SELECT file('/etc/hostname')"],
+        [sys.executable, "-c", script, str(tmp_path / "store"), "", text, "SELECT file('/etc/hostname')"],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     name, file = done.stdout.splitlines()
@@ -137,7 +137,7 @@ def test_every_thread_of_a_server_is_bound(tmp_path: Path) -> None:
 
 
 def test_sql_is_confined(tables: Path) -> None:
-    """A process confined like that of `firstflight sql`."""
+    """A process with the confinement of `firstflight sql`."""
     assert tables.is_dir()
     script = (
         "from store import ask\n"
@@ -151,7 +151,7 @@ def test_sql_is_confined(tables: Path) -> None:
     assert done.stdout == "b'1\\n'\nPermission denied\nOperation not permitted\n", done.stderr
 
 
-def test_what_the_kernel_lacks_is_reported(tmp_path: Path) -> None:
+def test_missing_kernel_features_are_reported(tmp_path: Path) -> None:
     """A kernel without Landlock answers its calls with ENOSYS, as a filter does here."""
     script = (
         "import store.confine.landlock as l, store.confine.seccomp as s\n"
@@ -183,7 +183,7 @@ def test_any_time_zone_of_the_machine_will_do(
     assert (done.returncode, done.stdout) == (0, "1970-01-01 00:00:00\tUTC\n"), done.stderr
 
 
-def test_nobody_else_writes_a_store_made_with_any_umask(tmp_path: Path) -> None:
+def test_no_other_user_writes_a_store_made_with_any_umask(tmp_path: Path) -> None:
     store = tmp_path / "var" / "store"
     before = os.umask(0)
     try:

@@ -1,4 +1,4 @@
-"""Statements hidden behind quotes in names or rows, in strings that contain SQL, or in stores."""
+"""Statements hidden after quotes in names or rows, in strings that contain SQL, or in stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
 from store import migrate
-from store.engine import Engine
+from store.engine import Engine, EngineError
 from store.location import open_store
 from store.statements import guard
 from tests.attack.statements import client as client
@@ -88,34 +88,34 @@ def test_the_server_does_nothing_of_it(client: Client, tmp_path: Path, statement
     assert client.execute("EXISTS TABLE second") == [(0,)]
 
 
-def test_a_person_who_only_asks_gets_nothing_of_it(tmp_path: Path) -> None:
+def test_a_reader_gets_no_hidden_data(tmp_path: Path) -> None:
     environment = os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"}
     with open_store(environment["FIRSTFLIGHT_STORE"], write=True) as store:
         migrate.migrate(store)
     folder = tmp_path / "out"
     folder.mkdir()
     for statement in (READING[0], READING[1], READING[7], READING[14], READING[23], CHANGING[0]):
-        asked = _filled(statement, folder)
+        text = _filled(statement, folder)
         done = subprocess.run(
-            [FIRSTFLIGHT, "sql", asked], capture_output=True, text=True, env=environment, check=False
+            [FIRSTFLIGHT, "sql", text], capture_output=True, text=True, env=environment, check=False
         )
-        assert (done.returncode, done.stdout) == (2, ""), (asked, done.stderr)
+        assert (done.returncode, done.stdout) == (2, ""), (text, done.stderr)
         assert "the secret" not in done.stderr and done.stderr.count("\n") == 1, done.stderr
         assert [path.name for path in folder.iterdir()] == ["secret"]
 
 
-def test_who_may_only_read_writes_no_file_of_the_store(tmp_path: Path) -> None:
+def test_a_reading_user_writes_no_file_of_the_store(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with serving(store, "--read-only") as served, served.client() as client:
-        held = store / "metadata" / "firstflight.sql"
-        before = held.read_bytes()
+        metadata = store / "metadata" / "firstflight.sql"
+        before = metadata.read_bytes()
         for name in ("`a' `", '"a\'"', "`a`", "a"):
             with pytest.raises(ServerException) as caught:
-                client.execute(f"SELECT 1 AS {name} INTO OUTFILE '{held}' TRUNCATE FORMAT RawBLOB")
+                client.execute(f"SELECT 1 AS {name} INTO OUTFILE '{metadata}' TRUNCATE FORMAT RawBLOB")
             assert caught.value.code == NOT_IMPLEMENTED
         with pytest.raises(ServerException):
             client.execute("INSERT INTO t VALUES ('a'); SELECT 1")
-        assert held.read_bytes() == before
+        assert metadata.read_bytes() == before
     with serving(store) as served, served.client() as client:
         assert client.execute("SELECT 1") == [(1,)]
 
@@ -156,14 +156,14 @@ def test_rows_in_a_statement_are_rows(client: Client) -> None:
         ("SELECT 1 SETTINGS extremes = 1, max_threads = 1", [(1,)]),
     ],
 )  # fmt: skip
-def test_what_only_looks_like_it_is_done(
+def test_harmless_statements_are_permitted(
     client: Client, statement: str, expected: list[tuple[object, ...]]
 ) -> None:
     assert client.execute(statement) == expected
 
 
 def test_the_mark_of_a_query_stays(client: Client) -> None:
-    """The server finds the queries of a disconnected client by it."""
+    """The server finds the queries from a disconnected client by it."""
     mark = "SELECT getSetting('log_comment')"
     ((before,),) = client.execute(mark)
     assert client.execute(mark, settings={"log_comment": "mine"}) == [(f"{before} mine",)]
@@ -184,21 +184,29 @@ STORED = [
 ]  # fmt: skip
 
 
+def parsed(engine: Engine, statement: str) -> str | None:
+    """Return a definition as the engine's parser prints it, or null if it is no statement."""
+    try:
+        return engine.formatted(statement)
+    except EngineError:
+        return None
+
+
 @pytest.mark.parametrize("statement", STORED)
-def test_what_a_store_holds_is_judged_as_a_clients_statement_is(statement: str) -> None:
+def test_stored_statements_are_checked_like_those_of_clients(statement: str) -> None:
     with closing(Engine()) as engine, pytest.raises(UsageError):
-        guard.check_stored(engine, statement)
+        guard.check_stored(engine, parsed(engine, statement))
 
 
-def test_all_that_we_make_may_be_there(tmp_path: Path) -> None:
+def test_our_own_objects_are_permitted(tmp_path: Path) -> None:
     with open_store(f"chdb:{tmp_path / 'store'}", write=True) as store:
         migrate.migrate(store)
         store.execute("CREATE VIEW by_expression AS SELECT 'a', concat('x', 'y')")  # columns named by these
-        held = store.rows(
+        objects = store.rows(
             "SELECT create_table_query AS made FROM system.tables WHERE database = currentDatabase() "
             "UNION ALL SELECT create_query FROM system.functions WHERE origin != 'System'"
         )
-    assert len(held) > 30
+    assert len(objects) > 30
     with closing(Engine()) as engine:
-        for row in held:
-            guard.check_stored(engine, str(row["made"]))
+        for row in objects:
+            guard.check_stored(engine, parsed(engine, str(row["made"])))

@@ -50,21 +50,21 @@ def test_wrong_passwords_leave_a_line(tmp_path: Path) -> None:
     assert "guess" not in log
 
 
-def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> None:
+def test_many_unauthenticated_connections_block_no_client(served: Served) -> None:
     """More connections than allowed, each sending a hello byte by byte."""
     crowd = [socket.create_connection((served.host, served.port)) for _ in range(150)]
     over = threading.Event()
 
     def drip() -> None:
         while not over.wait(0.5):
-            for one in crowd:
+            for client_socket in crowd:
                 try:
-                    one.send(b"x")
+                    client_socket.send(b"x")
                 except OSError:
                     continue
 
-    for one in crowd:
-        one.send(varint(0) + varint(4000))
+    for client_socket in crowd:
+        client_socket.send(varint(0) + varint(4000))
     thread = threading.Thread(target=drip)
     thread.start()
     try:
@@ -74,12 +74,12 @@ def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> N
     finally:
         over.set()
         thread.join()
-        for one in crowd:
-            one.close()
+        for client_socket in crowd:
+            client_socket.close()
 
 
-def test_those_who_guess_shut_nobody_out(served: Served) -> None:
-    """More connections at once than allowed, each repeated as soon as it has its answer."""
+def test_guessing_passwords_blocks_no_client(served: Served) -> None:
+    """More parallel connections than allowed; each client reconnects as soon as it has its answer."""
     over = threading.Event()
     answered = []
 
@@ -95,8 +95,8 @@ def test_those_who_guess_shut_nobody_out(served: Served) -> None:
 
     began = time.monotonic()
     crowd = [threading.Thread(target=guess) for _ in range(admission.MAX_PENDING * 3 // 2)]
-    for one in crowd:
-        one.start()
+    for thread in crowd:
+        thread.start()
     try:
         until(lambda: len(answered) >= admission.MAX_PENDING, "answers to all who guess")
         for _ in range(10):
@@ -104,17 +104,17 @@ def test_those_who_guess_shut_nobody_out(served: Served) -> None:
                 assert client.execute("SELECT 1") == [(1,)]
     finally:
         over.set()
-        for one in crowd:
-            one.join()
-    # As many at once as allowed, for a second each.
+        for thread in crowd:
+            thread.join()
+    # The server answers at most MAX_PENDING guesses in parallel, each after a second.
     lasted = max(answered) - began
     assert len(answered) <= admission.MAX_PENDING * (lasted / admission.WRONG_PASSWORD_S + 1)
 
 
-def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
+def test_a_slow_hello_is_closed_at_its_timeout(served: Served) -> None:
     with socket.create_connection((served.host, served.port), timeout=60) as slow:
         slow.sendall(varint(0) + varint(4000))
-        slow.settimeout(0.5)  # between two bytes: the hello is far from complete when patience ends
+        slow.settimeout(0.5)  # between two bytes, so the hello is far from complete at the timeout
 
         def cut_off() -> bool:
             try:
@@ -125,12 +125,13 @@ def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
             except OSError:
                 return True
 
-        # A server whose time-out is of each byte reads without end.
+        # A server with only a timeout per byte would read forever.
         until(cut_off, "the end of an endless hello", connection.HELLO_S + PATIENCE_S)
 
 
 def test_places_before_the_login() -> None:
-    """The longest waiting connection is closed, but no new one, and none delayed for a wrong password."""
+    """The longest waiting connection is closed. New connections, and connections that are delayed after a
+    wrong password, stay open."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ends = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(4)]
     pairs = [(near, far) for far, near in ends]
@@ -154,11 +155,11 @@ def test_places_before_the_login() -> None:
     with pytest.raises(BlockingIOError):
         pairs[3][1].recv(1)
     for pair in pairs:
-        for one in pair:
-            one.close()
+        for end in pair:
+            end.close()
 
 
-def test_the_address_is_in_a_file_for_the_owner_alone(
+def test_the_address_is_in_a_file_that_only_the_owner_reads(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = served.log.with_name("store")
@@ -196,16 +197,16 @@ def test_the_password_stays_from_start_to_start(tmp_path: Path) -> None:
         assert third.password not in (first.password, "")
 
 
-def test_a_password_of_ones_own_is_not_taken_for_a_drawn_one(tmp_path: Path) -> None:
-    own = tmp_path / "password"
-    own.write_text("chosen by a person\n", encoding="utf-8")
+def test_a_chosen_password_is_not_mistaken_for_a_generated_one(tmp_path: Path) -> None:
+    password_file = tmp_path / "password"
+    password_file.write_text("chosen by a person\n", encoding="utf-8")
     store = tmp_path / "store"
-    with serving(store, "--password-file", str(own)):
+    with serving(store, "--password-file", str(password_file)):
         pass
     with serving(store) as drawn:
         assert len(drawn.password) >= 32
-    with serving(store) as again:
-        assert again.password == drawn.password
+    with serving(store) as restarted:
+        assert restarted.password == drawn.password
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -237,7 +238,7 @@ def test_a_folder_above_that_takes_no_file(tmp_path: Path, own: bool) -> None:
 
 
 def test_an_address_of_another_process_is_not_used(tmp_path: Path) -> None:
-    """The address file of a killed server: another process may have its port now."""
+    """A killed server's address file: another process may have its port now."""
     store = tmp_path / "store"
     with serving(store) as found:
         path = served_address.path_of(store)

@@ -37,7 +37,7 @@ LEFT = {
     "a default that asks a dictionary": (
         "CREATE DICTIONARY asked (a UInt64, b String) PRIMARY KEY a LAYOUT(FLAT()) LIFETIME(0) "
         "SOURCE(HTTP(URL '{url}' FORMAT 'TSV'));"
-        # Not of a constant, which would be evaluated at once.
+        # The argument is no constant, because ClickHouse would evaluate that immediately.
         "ALTER TABLE quic_probe ADD COLUMN left String "
         "DEFAULT dictGet('firstflight.asked', 'b', toUInt64(length(domain)))",
         "firstflight.asked",
@@ -69,7 +69,7 @@ def prepare(store: Path, statements: str) -> None:
     subprocess.run([sys.executable, "-c", PREPARE, str(store), *statements.split(";")], check=True)
 
 
-def held(store: Path) -> bytes:
+def bytes_of(store: Path) -> bytes:
     """Return the contents of the store's files; rows are uncompressed if the engine writes them so."""
     return b"".join(path.read_bytes() for path in store.rglob("*") if path.is_file())
 
@@ -90,10 +90,10 @@ def test_commands_do_not_open_it(tables: Path, tmp_path: Path, listener: socket.
         assert SECRET not in done.stdout + done.stderr
     with pytest.raises(TimeoutError):
         listener.accept()
-    assert SECRET.encode() not in held(tables)
+    assert SECRET.encode() not in bytes_of(tables)
 
 
-# The same without the check of stored expressions: only the confinement is left.
+# The same without the check of stored expressions: only the confinement protects.
 UNLOOKED = """
 import sys
 from store import confined_command as command
@@ -110,7 +110,7 @@ main()
 
 
 @pytest.mark.parametrize("left", ["a default that reads a file", "a default that asks a dictionary"])
-def test_the_walls_hold_a_load_by_themselves(
+def test_confinement_alone_stops_a_hostile_load(
     tables: Path, tmp_path: Path, listener: socket.socket, left: str
 ) -> None:
     secret = tmp_path / "secret"
@@ -127,7 +127,7 @@ def test_the_walls_hold_a_load_by_themselves(
     assert "1 refused" in done.stdout, done.stderr
     with pytest.raises(TimeoutError):
         listener.accept()
-    assert SECRET.encode() not in held(tables)
+    assert SECRET.encode() not in bytes_of(tables)
 
 
 def test_a_client_can_take_it_out_again(tables: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ for folder in (store, store / "metadata", store / "user_defined", *(store / "sto
 """
 
 
-def test_what_only_reads_writes_no_table(tables: Path) -> None:
+def test_reading_commands_write_no_table(tables: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in tables.rglob("*.sql")}
     assert before
     done = subprocess.run(

@@ -83,7 +83,7 @@ PARSERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_whole_ones_are_read(name: str) -> None:
+def test_complete_messages_are_read(name: str) -> None:
     data, parse = PARSERS[name]
     parse(data)
 
@@ -133,7 +133,7 @@ def test_changed_ones_end_with_a_sentence(name: str) -> None:
         ("Int8 -- x", "is not a type"),
     ],
 )
-def test_types_are_short_flat_and_nothing_else(type_name: str, message: str) -> None:
+def test_only_short_flat_types_are_accepted(type_name: str, message: str) -> None:
     data = varint(1) + varint(0) + text("a") + text(type_name)
     tracemalloc.start()
     began = time.process_time()
@@ -156,7 +156,7 @@ def test_types_in_use_pass() -> None:
 
 def test_a_small_piece_does_not_unpack_to_a_large_one() -> None:
     bomb = zstd.compress(bytes(64 << 20))
-    declared = 1000  # bytes, by its header
+    declared = 1000  # bytes in the header
     piece = struct.pack("<BII", compression.ZSTD, 9 + len(bomb), declared) + bomb
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="another length than it declares"):

@@ -13,7 +13,7 @@ from store.errors import from_engine
 from store.statements import vocabulary
 from tests.attack.statements import client as client
 from tests.attack.statements import served as served
-from tests.store.serving import serving
+from tests.store.serving import Served, serving
 
 NOT_IMPLEMENTED, NOT_ALLOWED, DISABLED, READONLY = 48, 452, 344, 164
 _DICTIONARY = "CREATE DICTIONARY d (a UInt64, b String) PRIMARY KEY a SOURCE({}) LAYOUT(FLAT()) LIFETIME(0)"
@@ -92,7 +92,7 @@ def test_no_setting_of_a_packet_does(client: Client, name: str, value: str) -> N
     assert client.execute("SELECT 1") == [(1,)]
 
 
-def test_what_programs_need_is_done(client: Client) -> None:
+def test_statements_of_our_programs_are_permitted(client: Client) -> None:
     for statement in (
         "CREATE TABLE IF NOT EXISTS kept (a UInt64, b String CODEC(ZSTD(1)), INDEX i b TYPE bloom_filter) "
         "ENGINE = MergeTree ORDER BY a SETTINGS index_granularity = 1024",
@@ -113,7 +113,7 @@ def test_what_programs_need_is_done(client: Client) -> None:
     assert client.execute("SELECT count() FROM (SELECT 1 SETTINGS max_block_size = 1)") == [(1,)]
 
 
-def test_who_may_only_read_stops_no_merges_and_no_queries(tmp_path: Path) -> None:
+def test_a_reading_user_stops_no_merges_and_no_queries(tmp_path: Path) -> None:
     with serving(tmp_path / "store", "--read-only") as served, served.client() as client:
         for statement in (
             "SYSTEM STOP MERGES", "KILL QUERY WHERE 1", "OPTIMIZE TABLE system.one", "SET readonly = 0",
@@ -173,9 +173,37 @@ def test_every_function_of_the_engine_was_reviewed() -> None:
     "asked",
     ["hostName()", "hostname()", "FQDN()", "fullHostName()", "displayName()", "getServerSetting('path')"],
 )
-def test_the_name_of_the_host_is_not_told(client: Client, asked: str) -> None:
+def test_the_host_name_is_not_revealed(client: Client, asked: str) -> None:
     with pytest.raises(ServerException) as refused:
         client.execute(f"SELECT {asked}")
     assert refused.value.code == NOT_IMPLEMENTED
     client.connection.force_connect()
     assert client.connection.server_info.display_name == "firstflight"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "CREATE DATABASE `" + 300 * "x" + "`",
+        'INSERT INTO t FORMAT JSONEachRow {"a": [}',
+        "ALTER TABLE t ATTACH PART 'all_9_9_0'",
+    ],
+)
+def test_errors_do_not_tell_where_the_store_is(served: Served, client: Client, asked: str) -> None:
+    """The first and the second one named a file with its whole path."""
+    with pytest.raises(ServerException) as refused:
+        client.execute(asked)
+    assert str(served.log.parent) not in refused.value.message
+    assert "/proc/self" not in refused.value.message
+
+
+def test_the_error_of_a_damaged_part_names_the_part_alone(client: Client) -> None:
+    client.execute("CREATE TABLE damaged (a Int64) ENGINE = MergeTree ORDER BY a")
+    client.execute("INSERT INTO damaged VALUES", [(1,)])
+    (part,) = client.execute("SELECT path FROM system.parts WHERE active AND table = 'damaged'")
+    (Path(part[0]) / "data.bin").write_bytes(b"12345")
+    with pytest.raises(ServerException) as refused:
+        client.execute("SELECT * FROM damaged")
+    client.execute("DROP TABLE damaged")
+    assert f"store/{part[0].partition('/store/store/')[2]}data.bin" in refused.value.message
+    assert part[0] not in refused.value.message

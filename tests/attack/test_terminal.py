@@ -25,7 +25,7 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 
 def harmless(shown: str) -> bool:
-    """Return whether a terminal would only show the text; line ends and tabs are allowed."""
+    """Return whether a terminal would only display the text; line feeds and tabs are allowed."""
     return OBEYED.search(shown) is None
 
 
@@ -42,7 +42,7 @@ def harmless(shown: str) -> bool:
         ("", ""),
     ],
 )
-def test_what_a_terminal_obeys_is_written_out(given: str, shown: str) -> None:
+def test_control_characters_are_escaped(given: str, shown: str) -> None:
     assert terminal.visible(given) == shown
 
 
@@ -141,13 +141,13 @@ def test_sql_for_programs_is_exact(store: str) -> None:
         "FORMAT /* of */ RowBinary -- FORMAT Vertical",
     ],
 )
-def test_bytes_for_programs_are_exact_wherever_the_format_stands(store: str, clause: str) -> None:
+def test_bytes_for_programs_are_exact_wherever_the_format_is_given(store: str, clause: str) -> None:
     everything = bytes(range(256)) * 2
     argv = [FIRSTFLIGHT, "sql", f"SELECT unhex('{everything.hex()}') {clause}"]
     done = subprocess.run(
         argv, env={**os.environ, "FIRSTFLIGHT_STORE": store}, capture_output=True, check=True
     )
-    assert done.stdout == b"\x80\x04" + everything  # the length comes first
+    assert done.stdout == b"\x80\x04" + everything  # the length precedes the value
 
 
 def test_formats_with_bytes_of_their_own_are_exact(store: str) -> None:
@@ -160,7 +160,7 @@ def test_formats_with_bytes_of_their_own_are_exact(store: str) -> None:
     assert harmless(subprocess.run(table, env=environment, capture_output=True, check=True).stdout.decode())
 
 
-def test_a_message_that_quotes_evil_words(store: str) -> None:
+def test_a_message_that_quotes_control_characters(store: str) -> None:
     shown = on_a_terminal(
         FIRSTFLIGHT, "sql", f"SELECT '{EVIL.replace(chr(0), '')}' AS", FIRSTFLIGHT_STORE=store
     )

@@ -1,4 +1,4 @@
-"""One lab, with captures at its edges, for all tests of this folder."""
+"""A lab with captures at the edges, for all tests in this folder."""
 
 from __future__ import annotations
 

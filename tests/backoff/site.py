@@ -1,4 +1,4 @@
-"""Campaigns over a lab for these tests: settings with short minutes, and their results."""
+"""Campaigns in a lab for these tests: settings with short minutes, and the results."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from pathlib import Path
 from socket import IPPROTO_UDP
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from lab.link_log import Flow, Passage
 from orchestration.runner import this_program
+from tests import record_rows
 from tests.end_to_end.site import ROOT, Site
 
 CLOUDFLARE, FASTLY = 13335, 54113
 
 
 def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str], shards: int = 1) -> Path:
-    """Write a settings file for the lab that probes `names` once from `vantages`, each by so many shards."""
+    """Write a settings file for the lab: probe `names` once from each of `vantages`, with `shards` shards."""
     listed = site.folder / f"{name}.csv"
-    listed.write_text("".join(f"{one}\n" for one in names))
+    listed.write_text("".join(f"{domain}\n" for domain in names))
     head = site.config().read_text(encoding="utf-8").partition("[[vantage]]")[0]
     targets = f'[targets]\nsource = "file"\nfile = "{listed}"\n\n'
     head = re.sub(r"\[targets\]\n.*?\n\n", lambda _: targets, head, flags=re.DOTALL)
@@ -52,18 +51,18 @@ def sets(**values: object) -> list[str]:
 def rows(site: Site, run: str, vantage: str, name: str = "quic_probe") -> list[dict[str, Any]]:
     """Return records of the first repetition's probe stage."""
     path = site.folder / "runs" / run / vantage / "1" / "probe" / f"{name}.parquet"
-    found: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
+    found: list[dict[str, Any]] = record_rows.read(path)
     return found
 
 
 def connections(site: Site, capture: Path) -> list[dict[str, Any]]:
-    """Return the connections of a capture, from its start until now."""
+    """Return a capture's connections, from its start until now."""
     text = site.firstflight("dissect", str(capture), "--kind", "quic_connection", "--format", "jsonl")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
-    """Return names with an IPv4 address in one of these AS and one of the usual answers."""
+    """Return names with an IPv4 address in the given ASes and a usual answer."""
     return sorted(
         {
             line["domain"]
@@ -74,14 +73,14 @@ def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
 
 
 def left_ns(log: dict[Flow, list[Passage]], connection: dict[str, Any]) -> int:
-    """Return when a connection's first packet was at the link; `log`: its packets by flow."""
+    """Return the time of a connection's first packet at the link; `log`: packets by flow."""
     flow = (connection["client_ip"], connection["server_ip"], IPPROTO_UDP, connection["client_port"], 443)
-    (packet,) = [one for one in log[flow] if one.holds(connection["start_time_ns"])]
+    (packet,) = [passage for passage in log[flow] if passage.holds(connection["start_time_ns"])]
     return packet.arrived_ns
 
 
 def start_campaign(site: Site, file: Path, options: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a campaign with these settings; its output is held in pipes."""
+    """Start a campaign with these settings; its output goes to pipes."""
     return subprocess.Popen(
         [*this_program(), "campaign", "run", "--config", str(file), *options],
         env=site.environment,

@@ -1,4 +1,4 @@
-"""The rule that pauses probing of a network, on known numbers."""
+"""The rule that pauses probing of a network, with known numbers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from firstflight.settings import Backoff
 from scanner.backoff.detector import SECOND_NS, Detector, Verdict, fisher
 
-RULE = Backoff()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 10 %
+RULE = Backoff()  # baseline of 300 s, windows of 120 s, 30 probes, factor 2, 10 %
 
 
 def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout") -> list[Verdict]:
-    """Return the verdict on an AS for (bad, all) probes in its first minutes, and after them."""
+    """Return the verdicts on an AS for (bad, all) probes in the baseline, and after it."""
     detector = Detector(RULE)
 
     def add(counts: tuple[int, int], first_s: float, last_s: float) -> None:
@@ -37,13 +37,13 @@ def test_a_share_that_surely_doubled_is_reported(sign: str) -> None:
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        ((0, 60), (1, 3)),  # 1 of 3 is chance
+        ((0, 60), (1, 3)),  # 1 of 3 may be chance
         ((0, 60), (29, 29)),  # one probe too few to decide
         ((0, 60), (2, 30)),  # a small share
         ((6, 60), (6, 30)),  # doubled, but that may be chance
-        ((0, 30), (4, 30)),  # as well
+        ((0, 30), (4, 30)),  # the same
         ((30, 60), (45, 50)),  # high, not doubled
-        ((40, 60), (60, 60)),  # more than half before: it cannot double
+        ((40, 60), (60, 60)),  # more than half in the baseline: it cannot double
     ],
 )
 def test_less_than_that_is_not(before: tuple[int, int], now: tuple[int, int]) -> None:
@@ -62,10 +62,10 @@ def test_timeouts_and_retries_are_not_added_up() -> None:
 
 def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     detector = Detector(RULE)
-    # Few probes a minute: the first minutes last until there are 30.
+    # With few probes a minute, the baseline is extended until it has 30 probes.
     for n in range(30):
         detector.add(1, n * 60 * SECOND_NS, False, False)
-    # Bad for two minutes, then good again: only probes in the last 120 s count.
+    # After two bad minutes, probes are good again: only probes in the last 120 s count.
     for n in range(40):
         detector.add(1, (2000 + n) * SECOND_NS, n < 20, False)
     assert [verdict.window for verdict in detector.verdicts()] == [(20, 40)]
@@ -74,7 +74,7 @@ def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     assert list(detector.verdicts()) == []
 
 
-def test_after_a_pause_the_window_restarts_and_the_first_minutes_stand() -> None:
+def test_after_a_pause_the_window_restarts_and_the_baseline_is_kept() -> None:
     detector = Detector(RULE)
     for n in range(60):
         detector.add(1, n * 5 * SECOND_NS, False, False)
@@ -82,7 +82,7 @@ def test_after_a_pause_the_window_restarts_and_the_first_minutes_stand() -> None
         detector.add(1, (400 + n) * SECOND_NS, True, False)
     assert len(list(detector.verdicts())) == 1
     detector.restart_window(1, 1000 * SECOND_NS)
-    detector.add(1, 450 * SECOND_NS, True, False)  # in flight when the pause began
+    detector.add(1, 450 * SECOND_NS, True, False)  # in flight at the start of the pause
     assert list(detector.verdicts()) == []
     for n in range(30):
         detector.add(1, (1001 + n) * SECOND_NS, True, False)
@@ -93,7 +93,7 @@ def test_probes_count_in_the_window_in_which_they_were_sent_whatever_ends_first(
     detector = Detector(RULE)
     for n in range(60):
         detector.add(1, n * SECOND_NS, False, False)
-    # Timeouts end after answers that were sent later; those of 380 s and before are out of the window.
+    # Timeouts finish after the answers to later probes. Probes at 380 s and earlier are outside the window.
     for n in range(40):
         detector.add(1, (500 - n) * SECOND_NS, n % 2 == 0, False)
     for at in (379, 380, 381, 381):
@@ -103,7 +103,7 @@ def test_probes_count_in_the_window_in_which_they_were_sent_whatever_ends_first(
     ]
     detector.add(1, 560 * SECOND_NS, False, False)
     assert [v.window for v in detector.verdicts()] == [(20, 41)]
-    # What comes late and is too old counts no more.
+    # A late result for a probe that is too old does not count.
     detector.add(1, 440 * SECOND_NS, True, False)
     assert [v.window for v in detector.verdicts()] == [(20, 41)]
 
@@ -121,7 +121,7 @@ def test_networks_are_judged_apart() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "chance"),
     [
-        # Fisher's tea: 3 of 4 against 1 of 4.
+        # Fisher's tea experiment: 3 of 4 against 1 of 4.
         ((1, 4), (3, 4), 17 / 70),
         ((0, 5), (5, 5), 1 / 252),
         ((5, 5), (0, 5), 1.0),

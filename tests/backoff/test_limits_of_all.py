@@ -21,7 +21,7 @@ def prefix_of(ip: str) -> str:
 
 
 def names_of_one_prefix(site: Site) -> list[str]:
-    """Return the names of the /24 with the most instant ACK names."""
+    """Return the names in the /24 with the most names that send instant ACKs."""
     truth = site.lines("lab", "truth", "--format", "jsonl")
     names: dict[str, set[str]] = defaultdict(set)
     for line in truth:
@@ -41,7 +41,7 @@ def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
         probe__per_prefix_rate=LIMIT,
         probe__per_address_rate=0,
         probe__families=[4],
-        # No answer is too late: a second attempt would count.
+        # A long timeout avoids second attempts, which would count.
         probe__timeout_s=60,
         handshake__enabled=False,
     )
@@ -61,7 +61,7 @@ def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
         if connection["client_ip"] in source and prefix_of(connection["server_ip"]) == prefix
     ]
     assert len(at_edge) == len(probes)
-    # Arrivals at the link: the limit holds where probes are sent, not after different delays.
+    # The limit applies where probes are sent, so the test uses arrivals at the link, before the delays.
     log = LinkLog(site.lab / "lateness.csv")
     flows = [
         ((row["src_ip"], row["ip"], IPPROTO_UDP, row["src_port"], 443), row["sent_at"]) for row in probes
@@ -69,20 +69,20 @@ def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
     times = sorted((log.first_since(flow, sent).arrived_ns, flow[0]) for flow, sent in flows)
     assert wrong_limit(times) == []
     assert "more" in wrong_limit([(at // 2, who) for at, who in times]), "twice the limit"
-    assert wrong_limit([(at * 2, who) for at, who in times]) == ["unused"], "half of it"
+    assert wrong_limit([(at * 2, who) for at, who in times]) == ["unused"], "half the limit"
 
 
 def wrong_limit(times: list[tuple[int, str]]) -> list[str]:
-    """Return how arrivals, as (time in ns, source), differ from those under one limit that is used by turns.
+    """Return how arrivals, as (time in ns, source), break a limit that the sources use in turns.
 
-    It holds for the times of the prober's decisions; a late kernel stamp adds at most one probe to a second,
-    and does not change the median.
+    The limit applies to the times of the prober's decisions. A late kernel timestamp adds at most one probe
+    to a second, and does not change the median.
     """
     most = max(sum(1 for at, _ in times if start <= at < start + SECOND_NS) for start, _ in times)
     gaps: dict[bool, list[int]] = {True: [], False: []}
     for (before, who), (after, other) in pairwise(times):
         gaps[who == other].append(after - before)
-    # Each vantage point has all of the limit in turn, and never two at once.
+    # Each vantage point has the whole limit during its turn. Turns do not overlap.
     share = median(gaps[True]) * LIMIT / SECOND_NS
     wrong = {
         "more": most > LIMIT + 1 or share <= 0.95,

@@ -26,21 +26,21 @@ from tests.waiting import until
 
 SECOND_NS = 10**9
 OPTIONS = sets(
-    # Slow, so that there are names left for later, however late the server is stopped and the network paused.
+    # The rate is low, so that names remain even if the server stops late and the network is paused late.
     probe__rate=5,
     probe__timeout_s=2,
     probe__families=[4],
-    manners__control=["site-001.fastly.test", "site-002.cloudflare.test"],
-    manners__control_every_s=1,
-    manners__baseline_s=2,
-    manners__window_s=30,
-    manners__least_probes=10,
-    manners__resume_after_s=6,
+    backoff__control=["site-001.fastly.test", "site-002.cloudflare.test"],
+    backoff__control_every_s=1,
+    backoff__baseline_s=2,
+    backoff__window_s=30,
+    backoff__least_probes=10,
+    backoff__resume_after_s=6,
 )
 
 
 def server_of(host: str, site: Site) -> int:
-    """Return the process number of the quiche server of an edge of this lab."""
+    """Return the PID of an edge's quiche server in this lab."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -61,7 +61,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     others = set(runs.iterdir()) if runs.is_dir() else set()
 
     def probing() -> list[Path]:
-        """Return the folder of the probe stage, once it has begun."""
+        """Return the folder of the probe stage after its start."""
         found = runs.glob("*/hamburg/1/probe/segments")
         return [path.parent for path in found if path.parents[3] not in others]
 
@@ -87,14 +87,14 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     (pause,) = json.loads((folder / "pauses.json").read_text())
     assert (pause["asn"], pause["sign"]) == (CLOUDFLARE, "timeout")
     assert pause["suspect_from_ns"] < pause["paused_at_ns"]
-    # It may resume after six seconds, and does so in the next round; by default it would be half an hour.
+    # Probing may resume after six seconds, and resumes in the next round. The default is half an hour.
     assert 6e9 <= pause["resumed_at_ns"] - pause["paused_at_ns"] < 60e9
 
     found = rows(site, run, "hamburg")
     targets = (folder / "targets.csv").read_text().splitlines()[1:]
     assert len(targets) > 90
-    asked = sorted(line.split(",")[1] for line in targets)
-    assert sorted(row["domain"] for row in found) == asked, "every target is one row"
+    domains = sorted(line.split(",")[1] for line in targets)
+    assert sorted(row["domain"] for row in found) == domains, "every target must have one row"
     for row in found:
         suspect = pause["suspect_from_ns"] <= row["sent_at"] < pause["resumed_at_ns"]
         flag = pause["paused_at_ns"] if row["asn"] == CLOUDFLARE and suspect else None
@@ -108,9 +108,9 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     assert {row["outcome"] for row in found if row["asn"] == FASTLY} <= {"iack", "coalesced"}
 
     slots = rows(site, run, "hamburg", "watch_slot")
-    # The prober skips planned probes of a paused network, and notes by its own clock when: from then on it
-    # had read the command. No connection in the edge's capture left later, by the stamps of the link.
-    # Its clock is at most 100 us behind the kernel's.
+    # The prober skips planned probes to a paused network, and records the time with its clock. At the first
+    # such time, it had read the command. According to the link's timestamps, no connection in the edge's
+    # capture left later. The prober's clock is at most 100 us slow compared with the kernel's.
     obeyed_ns = min(
         slot["planned_at"] + (slot["late_us"] + 101) * 1000 for slot in slots if slot["reason"] == "paused"
     )
@@ -126,7 +126,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
         return [at for at in times if obeyed_ns < at < pause["resumed_at_ns"]]
 
     assert left and during(left) == []
-    # A pause that ends a second early.
+    # A pause that is a second too short is detected.
     after = [at for at in left if at >= pause["resumed_at_ns"]]
     early_ns = after[0] - pause["resumed_at_ns"] + SECOND_NS
     assert during([at - early_ns for at in after])

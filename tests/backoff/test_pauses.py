@@ -23,7 +23,7 @@ def pause(**changes: Any) -> Pause:
     return Pause(**known | {"suspect_from_ns": 100, "paused_at_ns": 150} | changes)
 
 
-def test_rows_are_flagged_from_the_window_on_until_probing_goes_on() -> None:
+def test_rows_are_flagged_from_the_window_until_probing_resumes() -> None:
     rows = [
         # (AS, sent at, detail, flag)
         (1, 99, None, None),
@@ -50,7 +50,7 @@ def test_rows_are_flagged_from_the_window_on_until_probing_goes_on() -> None:
 
 
 class Stage:
-    """The folder of a stage whose prober writes segments."""
+    """The folder of a stage with segments from a prober."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ def bad_after_good(stage: Stage) -> None:
     stage.rows(*(("slot", 12 + at, "timeout") for at in range(8)), ("192.0.2.2", 15, "iack"))
 
 
-def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> None:
+def test_a_resumed_stage_keeps_a_pause_and_ends_it(stage: Stage) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller()
     controller.update(lambda: START + 20 * SECOND_NS)
@@ -104,19 +104,19 @@ def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> No
     controller.update(lambda: START + 21 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1, "once is enough"
 
-    again, feed = stage.controller()
+    resumed, feed = stage.controller()
     assert bytes(feed._unsent) == b"hold 64500\n"
-    again.update(lambda: START + 80 * SECOND_NS)
+    resumed.update(lambda: START + 80 * SECOND_NS)
     assert bytes(feed._unsent) == b"hold 64500\nfree 64500\n"
     (found,) = read_pauses(stage.folder)
     assert found.resumed_at_ns == START + 80 * SECOND_NS
 
     # Probes before the pause no longer count, in this process and the next.
-    for one in (again, stage.controller()[0]):
-        one.update(lambda: START + 81 * SECOND_NS)
+    for resumed_controller in (resumed, stage.controller()[0]):
+        resumed_controller.update(lambda: START + 81 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1
     stage.rows(*(("192.0.2.1", 90 + at, "timeout") for at in range(8)))
-    again.update(lambda: START + 99 * SECOND_NS)
+    resumed.update(lambda: START + 99 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 2
 
 
@@ -129,7 +129,7 @@ def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> No
         (60, 70, 60.0, False),
     ],
 )
-def test_a_pause_goes_on_in_the_next_period(
+def test_a_pause_continues_in_the_next_period(
     tmp_path: Path, resumed_at: int | None, now: int, resume_after_s: float, goes_on: bool
 ) -> None:
     before, after = Stage(tmp_path / "before"), Stage(tmp_path / "after")
@@ -145,7 +145,7 @@ def test_a_pause_goes_on_in_the_next_period(
         assert bytes(feed._unsent) == b"hold 64500\n"
         controller.update(lambda: START + 80 * SECOND_NS)
         assert bytes(feed._unsent) == b"hold 64500\nfree 64500\n"
-        # It has its own now.
+        # The next period has its own pauses now.
         carry_over(before.folder, after.folder, now_ns=START, resume_after_s=resume_after_s)
         assert read_pauses(after.folder)[0].resumed_at_ns is not None
 

@@ -1,4 +1,4 @@
-"""`firstflight calibrate` on pairs made by hand, with results computed by hand."""
+"""`firstflight calibrate` with handmade pairs and results computed by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ NUMBERS = {c.name: 0 for c in records.load("quic_handshake").columns if c.type.s
 def pair(
     number: int, first: str, second: str, us: tuple[int, int] = (100, 100), **more: Any
 ) -> dict[str, Any]:
-    """Return a row: the probe was answered so, the handshake so; ServerHello 10 us after `us`, the ACKs."""
+    """Return a row for a pair: `first` is the first answer to the probe, `second` that to the handshake.
+
+    `us` are the times of the two ACKs. After an instant ACK, the ServerHello follows 10 us later.
+    """
     kind = records.load("calibration")
     sides = {"probe": (first, us[0]), "handshake": (second, us[1])}
     row: dict[str, Any] = {column.name: None for column in kind.file_columns} | {
@@ -62,7 +65,11 @@ def pair(
 
 
 def interleaved() -> list[dict[str, Any]]:
-    """Cloudflare: 1 both, 1 in the probe alone, 7 in the handshake alone, 12 none. Others: what is not."""
+    """Return pairs of Cloudflare and of others.
+
+    Instant ACKs of Cloudflare: 1 pair in both, 1 only in the probe, 7 only in the handshake, 12 in neither.
+    The other pairs are mostly not comparable, each for another reason.
+    """
     answers = [("iack", "iack"), ("iack", "coalesced"), *[("coalesced", "iack")] * 7]
     answers += [("coalesced", "coalesced")] * 12
     rows = [pair(n, *both, us=(1_000, 1_000 + n)) for n, both in enumerate(answers)]
@@ -82,16 +89,23 @@ def interleaved() -> list[dict[str, Any]]:
 
 
 def of_stages(run: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Three names that both stages contacted, one that the probe stage alone did."""
-    same = {"run": run, "vantage": "hamburg", "repetition": 1, "ip": "198.18.48.1", "port": 443}
+    """Return rows for four names: both stages contacted three, and only the probe stage the fourth."""
+    common_columns = {"run": run, "vantage": "hamburg", "repetition": 1, "ip": "198.18.48.1", "port": 443}
     answers = ["iack", "coalesced", "iack"]
     probes = [
-        probe(answer, **same, domain=f"n{n}.example", sent_at=AT, ack_us=9, sh_us=9 + 4 * (answer == "iack"))
+        probe(
+            answer,
+            **common_columns,
+            domain=f"n{n}.example",
+            sent_at=AT,
+            ack_us=9,
+            sh_us=9 + 4 * (answer == "iack"),
+        )
         for n, answer in enumerate([*answers, "iack"])
     ]
     probes[2]["attempts"] = 2
     kind = records.load("quic_handshake")
-    common = {column.name: None for column in kind.file_columns} | NUMBERS | same
+    common = {column.name: None for column in kind.file_columns} | NUMBERS | common_columns
     common |= {"outcome": "done", "stage": "response", "retry": False, "hello_retry": False}
     common |= {"tool_version": "t", "ruleset": "0", "sent_at": AT + 3600 * SECOND}
     handshakes = [
@@ -114,8 +128,8 @@ def loaded(tmp_path: Path, tables: Path) -> None:
     assert tables.is_dir()
     paths = []
     for vantage in ("hamburg", "hong_kong"):
-        own = [row for row in interleaved() if row["vantage"] == vantage]
-        paths.append(write(tmp_path / vantage / "calibration.parquet", own, "calibration"))
+        vantage_rows = [row for row in interleaved() if row["vantage"] == vantage]
+        paths.append(write(tmp_path / vantage / "calibration.parquet", vantage_rows, "calibration"))
     for run in (RUN, STAGES):
         probes, handshakes = of_stages(run)
         paths.append(write(tmp_path / run / "quic_probe.parquet", probes))
@@ -135,8 +149,8 @@ def values(row: dict[str, Any], names: str) -> list[Any]:
 
 @pytest.mark.usefixtures("loaded")
 def test_agreement_of_interleaved_pairs() -> None:
-    whole, cloudflare, others = answered("agreement", RUN)
-    assert [row["cdn"] for row in (whole, cloudflare, others)] == [None, "Cloudflare", "Others"]
+    all_cdns, cloudflare, others = answered("agreement", RUN)
+    assert [row["cdn"] for row in (all_cdns, cloudflare, others)] == [None, "Cloudflare", "Others"]
     counts = "pairs compared both_instant probe_only handshake_only neither apart_p50_s"
     assert values(cloudflare, counts) == [21, 21, 1, 1, 7, 12, 2.0]
     assert cloudflare["agreement"] == pytest.approx(13 / 21)
@@ -145,10 +159,10 @@ def test_agreement_of_interleaved_pairs() -> None:
     assert cloudflare["kappa"] == pytest.approx(10 / 178)
     reasons = "pairs not_sent both_failed probe_failed handshake_failed repeated apart compared both_instant"
     assert values(others, reasons) == [7, 1, 1, 1, 1, 1, 1, 1, 1]
-    assert values(whole, "pairs compared") == [29, 23]  # with the one that has no CDN
+    assert values(all_cdns, "pairs compared") == [29, 23]  # including a pair without a CDN
     assert values(answered("agreement", RUN, most=601)[2], "apart compared") == [0, 2]
     assert values(answered("agreement", RUN, vantage="")[0], "pairs compared") == [30, 24]
-    first, second = calibration.notes([whole, cloudflare, others])
+    first, second = calibration.notes([all_cdns, cloudflare, others])
     assert "stage calibrate, 2.0 s apart in the median" in first
     assert second.startswith("compared: 23 of 29; not compared: 1 not_sent, 1 both_failed")
 
@@ -161,7 +175,7 @@ def test_paired_delays_and_their_interval() -> None:
     row = found["Cloudflare", "first_answer_us"]
     assert values(row, names) == [21, 1_000, 1_010, 10, 5, 15]
     assert row["confidence"] == pytest.approx(0.9734, abs=5e-5)
-    # 12 and 1 are both alike, 7 wait in the probe alone (+10), 1 in the handshake alone (-10).
+    # 12 + 1 pairs have equal delays, 7 a delay only in the probe (+10), 1 only in the handshake (-10).
     assert values(found["Cloudflare", "ack_to_sh_us"], names) == [21, 0, 0, 0, 0, 10]
     few = found["Others", "sh_us"]
     assert (few["pairs"], few["difference_low_us"], few["confidence"]) == (1, None, None)

@@ -10,7 +10,7 @@ from reports.numbers import paired
 @pytest.mark.parametrize(
     ("first", "second", "exact", "mid"),
     [
-        # Fagerland, Lydersen, Laake 2013: airway hyper-responsiveness; complement of it.
+        # Fagerland, Lydersen, Laake 2013: airway hyper-responsiveness, and the complement.
         (1, 7, 18 / 256, 10 / 256),
         (7, 1, 18 / 256, 10 / 256),
         # Their second example (59, 6, 16, 80), rounded there to 0.052 and 0.035.

@@ -1,4 +1,4 @@
-"""A block of pairs none of whose targets an engine takes."""
+"""A block of pairs with only targets that the engines reject."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scanner.driver.segments import read_segment
 
 
 def test_a_block_that_both_engines_reject_has_no_pair(tmp_path: Path) -> None:
-    """It is done all the same, with the columns of the others, so that the stage goes on behind it."""
+    """The block is done and has the same columns as other blocks, so the stage continues after it."""
     block = pa.table(
         {
             "target": pa.array([2, 3], pa.uint32()),

@@ -11,9 +11,9 @@ from tests.campaign_loopback.world import World
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = World(tmp_path_factory.mktemp("world"))
+    made_world = World(tmp_path_factory.mktemp("world"))
     try:
-        here.raise_it()
-        yield here
+        made_world.raise_it()
+        yield made_world
     finally:
-        here.end()
+        made_world.end()

@@ -1,6 +1,6 @@
 """A real HTTP/3 server (aioquic) on loopback addresses: `python quic_server.py PORT ADDRESS...`.
 
-Every request is answered with a header section alone, for the name ALIASED as a CDN does.
+The server answers every request with only a header section, and for the name ALIASED with a CDN's header.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ HEADERS = [(b":status", b"204"), (b"server", b"loopback"), (b"alt-svc", b'h3=":4
 
 
 class Answer(QuicConnectionProtocol):
-    """The server's end of one connection."""
+    """A connection's server side."""
 
     http: H3Connection | None = None
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Answer what is a request."""
+        """Answer requests."""
         if isinstance(event, HandshakeCompleted):
             self.http = H3Connection(self._quic)
         for found in self.http.handle_event(event) if self.http is not None else []:

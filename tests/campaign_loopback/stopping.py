@@ -1,4 +1,4 @@
-"""Stops a campaign while its engines wait: on a busy machine the command would begin when all is sent."""
+"""Stop a campaign while its engines are halted: otherwise a busy machine may send everything first."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ENGINES = ("firstflight-prober", "firstflight-handshake")
 
 
 def halted(folder: Path) -> int:
-    """Halt the engine of the stage with this folder, as soon as there is one; return its number."""
+    """Halt the engine of the stage with this folder as soon as it runs; return the process ID."""
     stage = json.loads((folder / "report.json").read_text())["pid"]
 
     def found() -> list[int]:
-        for engine in (one for program in ENGINES for one in running(stage, program)):
+        for engine in (pid for program in ENGINES for pid in running(stage, program)):
             with suppress(ProcessLookupError):
                 halt(engine)
                 return [engine]
@@ -32,9 +32,9 @@ def halted(folder: Path) -> int:
 
 
 def halted_with(rows: int, folders: Sequence[Path]) -> list[int]:
-    """Halt the engine of each of these stages, as soon as its closed segments hold so many rows.
+    """Halt the engine of each of these stages as soon as its closed segments have `rows` rows.
 
-    Return the numbers of the engines. All are under way at one instant, however late some begin.
+    Return the engines' process IDs. All engines are then under way, even if some start late.
     """
     engines: dict[Path, int] = {}
 
@@ -49,7 +49,7 @@ def halted_with(rows: int, folders: Sequence[Path]) -> list[int]:
 
 
 def stop(world: World, run: Path, engines: Sequence[int]) -> str:
-    """Stop a run; its halted engines go on once SIGINT is pending. Return the messages of `runs stop`."""
+    """Stop a run; its halted engines continue once SIGINT is pending. Return the messages of `runs stop`."""
     stopping = subprocess.Popen(
         [*FIRSTFLIGHT, "runs", "stop", run.name],
         env=world.environment,

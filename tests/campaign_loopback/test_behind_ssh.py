@@ -1,4 +1,4 @@
-"""A vantage point behind a command that forwards no signal, as ssh: it ends with its campaign."""
+"""A vantage point, started through a command that forwards no signals (as ssh), stops with its campaign."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VANTAGES = f'[[vantage]]\nname = "east"\ninterface = "lo"\ncommand = {json.dumps
 
 
 @drawn.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 1)
-def test_what_is_behind_ssh_ends_with_its_campaign(world: World, signum: signal.Signals) -> None:
+def test_processes_over_ssh_end_with_their_campaign(world: World, signum: signal.Signals) -> None:
     before = set(world.runs())
     path = world.settings("ssh.toml", rate=12, vantages=VANTAGES)
     # The timeout is longer than an engine is halted.

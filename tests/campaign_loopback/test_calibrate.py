@@ -1,4 +1,4 @@
-"""A campaign with pairs of a probe and a handshake: each side once, in the drawn order, after kill -9 too."""
+"""A campaign with pairs of probe and handshake: each side once, in the random order, also after SIGKILL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
+from tests import record_rows
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -24,7 +24,7 @@ VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\
 
 
 def campaign(world: World, **calibrate: object) -> list[str]:
-    """Return the arguments of a campaign with pairs and these settings of theirs."""
+    """Return the arguments for a campaign with pairs and these settings."""
     path = world.settings("calibrate.toml", rate=200, vantages=VANTAGES)
     changes = {"enabled": "true", "share": 1, "block": BLOCK, "gap_s": 0.1, **calibrate}
     more = [
@@ -38,15 +38,13 @@ def campaign(world: World, **calibrate: object) -> list[str]:
 
 
 def pairs_of(run: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(
-        run / "east" / "1" / "calibrate" / "calibration.parquet"
-    ).to_pylist()
+    rows: list[dict[str, Any]] = record_rows.read(run / "east" / "1" / "calibrate" / "calibration.parquet")
     return rows
 
 
 @pytest.fixture(scope="module")
 def run(world: World) -> Path:
-    """All names in three blocks; kill -9 ends the stage in the second one, and the campaign is resumed."""
+    """All names in three blocks. SIGKILL ends the stage in the second block, and the campaign is resumed."""
     process = world.start_campaign(*campaign(world, rate=8))
     until(world.runs, "a run folder")
     (run,) = world.runs()
@@ -56,18 +54,18 @@ def run(world: World) -> Path:
     os.kill(json.loads((folder / "report.json").read_text())["pid"], signal.SIGKILL)
     _, err = process.communicate(timeout=240)
     assert process.returncode == 1, err
-    kept = {
+    before_stop = {
         (row["domain"], row["sent_at"])
         for path in (folder / "blocks").rglob("segments")
         for row in rows_of(path)
     }
-    assert kept and (folder / "pairs" / "000001.arrow").is_file()
+    assert before_stop and (folder / "pairs" / "000001.arrow").is_file()
     first = (folder / "pairs" / "000001.arrow").stat().st_mtime_ns
     done = world.campaign("--resume", run.name)
     assert done.returncode == 0, done.stderr
     found = pairs_of(run)
     sent = {(row["domain"], row[f"{side}_sent_at"]) for row in found for side in ("probe", "handshake")}
-    assert kept <= sent, "a target was contacted twice"
+    assert before_stop <= sent, "a target was contacted twice"
     assert all(row["probe_sent_at"] is None or row["probe_sent_at"] < first for row in found[:BLOCK])
     return run
 
@@ -125,7 +123,7 @@ def test_nothing_is_left_but_the_record_file_and_the_counts(run: Path, world: Wo
     assert world.sql(text) == f"{len(addresses())}\t{ANSWERING}\n"
 
 
-def test_a_stopped_stage_keeps_whole_blocks_and_goes_on(run: Path, world: World) -> None:
+def test_a_stopped_stage_keeps_complete_blocks_and_resumes(run: Path, world: World) -> None:
     process = world.start_campaign(*campaign(world, rate=8, limit=40, block=20))
     until(lambda: len(world.runs()) == 2, "a run folder")
     (other,) = set(world.runs()) - {run}

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from firstflight.run.outline import Known
+from firstflight.run.run import Run
 from firstflight.system import progress
+from orchestration import stages
 from tests import drawn
 from tests.processes import go_on_when_interrupted
 from tests.segments import rows_of
@@ -56,7 +59,7 @@ def segment_rows(run: Path, vantage: str) -> list[dict[str, Any]]:
 
 
 def check_traces(world: World, run: Path) -> None:
-    """`firstflight trace` finds a row's packets, whose times are the row's."""
+    """`firstflight trace` finds a row's packets, and their times equal the row's."""
 
     def trace(name: str, *more: str) -> str:
         argv = [*FIRSTFLIGHT, "trace", run.name, "west", name, addresses()[name], *more]
@@ -97,7 +100,7 @@ def whole(world: World) -> Path:
     return run_of(world, done)
 
 
-def test_a_whole_campaign(world: World, whole: Path) -> None:
+def test_a_complete_campaign(world: World, whole: Path) -> None:
     run = whole
     for vantage in ("east", "west"):
         for repetition in (1, 2):
@@ -132,13 +135,13 @@ def test_a_whole_campaign(world: World, whole: Path) -> None:
 
     check_traces(world, run)
 
-    again = world.campaign("--resume", run.name)
-    assert again.returncode == 0 and again.stdout.splitlines()[-1] == run.name
+    resumed = world.campaign("--resume", run.name)
+    assert resumed.returncode == 0 and resumed.stdout.splitlines()[-1] == run.name
     check_rows(world, run, "east", 1)
 
 
 @drawn.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 1)
-def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) -> None:
+def test_an_interrupted_campaign_resumes(world: World, signum: signal.Signals) -> None:
     before = set(world.runs())
     path = world.settings("slow.toml", rate=12)
     # The timeout is longer than an engine is halted.
@@ -167,8 +170,8 @@ def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) ->
         check=True,
     )
     assert json.loads(listed.stdout)["state"] == ("cut" if signum == signal.SIGKILL else "interrupted")
-    kept = segment_rows(run, "east")
-    assert 0 < len(kept) < TARGETS
+    rows_before = segment_rows(run, "east")
+    assert 0 < len(rows_before) < TARGETS
 
     done = world.campaign("--resume", run.name)
     assert done.returncode == 0, done.stderr
@@ -176,8 +179,8 @@ def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) ->
         check_rows(world, run, vantage, 1)
         assert not (run / vantage / "1" / "probe" / "segments").exists()
     sent = {(row["domain"], row["ip"], row["sent_at"]) for row in world.rows(run, "east", 1)}
-    again = [row for row in kept if (row["domain"], row["ip"], row["sent_at"]) not in sent]
-    assert not again, "a target that was answered was probed again"
+    sent_again = [row for row in rows_before if (row["domain"], row["ip"], row["sent_at"]) not in sent]
+    assert not sent_again, "a target that was answered was probed again"
     assert manifest(run)["state"] == "done"
     captures = json.loads((run / "east" / "1" / "capture" / "capture.json").read_text())["captures"]
     assert len(captures) == 2
@@ -213,7 +216,7 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
         ("probe.rate=-1", 2, "probe.rate"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(world: World, override: str, status: int, message: str) -> None:
+def test_errors_are_one_sentence(world: World, override: str, status: int, message: str) -> None:
     done = world.campaign("--config", str(world.settings()), "--set", override)
     assert done.returncode == status, done.stderr
     assert message in done.stderr
@@ -242,7 +245,24 @@ def test_a_target_outside_the_lab_without_contact_sends_nothing(world: World) ->
     assert not list((run / "east" / "1" / "probe" / "segments").glob("*.arrow"))
 
 
-def test_a_dry_run_says_what_and_does_nothing(world: World) -> None:
+def test_a_campaign_sends_no_more_than_its_dry_run_says(whole: Path) -> None:
+    run = Run(whole)
+    vantage, known = run.settings.vantage[0], Known(names=TARGETS + 1)
+    probe = stages.named("probe").outlined(run.settings, known, vantage).traffic
+    resolve = stages.named("resolve").outlined(run.settings, known, vantage).traffic
+    assert probe is not None and resolve is not None
+    folder = whole / "east" / "1"
+    about = json.loads((folder / "probe" / "summary.json").read_text())
+    datagrams = sum(about[name] for name in ("sent", "retransmissions", "token_initials", "closes"))
+    assert TARGETS - 1 <= datagrams <= probe.packets
+    # Each packet has 16 bytes for its record and 14 for the link; Initials of aioquic are as large as ours.
+    size = sum(path.stat().st_size for path in (folder / "capture").glob("*.pcap"))
+    assert 0 < size <= probe.sent_bytes + probe.received_bytes + 30 * probe.packets
+    queries = json.loads((folder / "resolve" / "summary.json").read_text())["sent"]["datagrams"]
+    assert 3 * TARGETS <= queries <= resolve.packets
+
+
+def test_a_dry_run_lists_stages_and_runs_none(world: World) -> None:
     before = world.runs()
     done = world.campaign("--config", str(world.settings()), "--dry-run", "--set", "probe.rate=7")
     assert done.returncode == 0, done.stderr

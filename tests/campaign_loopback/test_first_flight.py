@@ -1,4 +1,4 @@
-"""A campaign that sweeps sizes of Initials and listens: its rows, and what its queries say."""
+"""A campaign that sweeps sizes of Initials and listens for retransmissions: its rows and query results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
 SIZES = (1200, 1400)
 LISTEN_S = 2.0
-# aioquic's first probe timeout (RFC 9002 6.2.4), which no timer of it undercuts.
+# aioquic's first probe timeout (RFC 9002 6.2.4). No timer of aioquic is shorter.
 PTO_US = 200_000
 VANTAGE = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
 
@@ -37,7 +37,7 @@ def run(world: World) -> Path:
 
 
 def asked(world: World, run: Path, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a named query about the run."""
+    """Return the rows from a named query about the run."""
     argv = [*FIRSTFLIGHT, "query", name, "--param", f"run={run.name}", "--format", "JSONEachRow"]
     done = subprocess.run(argv, capture_output=True, text=True, env=world.environment)
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def test_each_repetition_has_its_size_and_listens(world: World, run: Path) -> No
             times = row["retransmission_us"]
             assert len(times) == row["retransmissions"] and times == sorted(times)
             firsts += times[:1]
-    # From the Initial, before which no timer begins; a retransmission may be as late as the machine likes.
+    # Times count from the Initial; no timer starts earlier. A busy machine may delay a retransmission.
     assert firsts, "no server sent its first flight again"
     assert min(firsts) >= PTO_US
     # A timer of half that length.
@@ -77,7 +77,7 @@ def test_the_queries_tell_sizes_and_schedule(world: World, run: Path) -> None:
     (schedule,) = asked(world, run, "retransmission_schedule")
     assert (schedule["cdn"], int(schedule["listened"])) == ("Cloudflare", ANSWERING * len(SIZES))
     assert 0 < int(schedule["retransmitting"]) <= ANSWERING * len(SIZES)
-    # Exactly those of the rows: the time from the ServerHello to what came more than 5 ms after it.
+    # Computed from the rows: the time from the ServerHello to the first datagram more than 5 ms later.
     heard = [row for n in (1, 2) for row in world.rows(run, "east", n) if row["retransmission_us"]]
     since = sorted(first_wait(row) for row in map(dict[str, Any], heard))
     assert schedule["first_p50_us"] == since[len(since) // 2]

@@ -51,6 +51,7 @@ def test_a_full_disk_is_reported_in_one_sentence_and_resumed(tmp_path: Path) -> 
 
     stderr = (tmp_path / "first.err").read_text()
     assert (tmp_path / "first.status").read_text() == "3\n", stderr
+    assert "warning: disk: " in stderr
     assert "full" in stderr or "No space left on device" in stderr
     assert "Traceback" not in stderr
 

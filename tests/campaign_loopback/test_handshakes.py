@@ -1,4 +1,4 @@
-"""A campaign that completes handshakes with a share of its names: each once, whatever interrupts it."""
+"""A campaign that completes handshakes with a share of the names: each once, despite interruptions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from firstflight.shard import Shard, all_of
 from scanner.driver.draw import number
+from tests import record_rows
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -28,7 +29,7 @@ KINDS = ("quic_handshake", "certificate", "http3_response")
 
 
 def campaign(world: World, shards: int, **handshake: object) -> list[str]:
-    """Return the arguments of a campaign with handshakes and these settings of theirs."""
+    """Return the arguments for a campaign with handshakes and these settings."""
     path = world.settings("handshakes.toml", rate=200, vantages=VANTAGES.format(shards))
     # The timeout is longer than an engine is halted.
     changes = {"enabled": "true", "timeout_s": 60, **handshake}
@@ -42,19 +43,17 @@ def campaign(world: World, shards: int, **handshake: object) -> list[str]:
 
 
 def part(run: Path, shard: Shard) -> Path:
-    """Return the folder of the stage in one of two shards."""
+    """Return the folder of the handshake stage in a shard."""
     return run / "east" / "1" / shard.folder / "handshake"
 
 
 def rows(run: Path, kind: str = KINDS[0]) -> list[dict[str, Any]]:
-    return [
-        row for shard in SHARDS for row in pq.read_table(part(run, shard) / f"{kind}.parquet").to_pylist()
-    ]
+    return [row for shard in SHARDS for row in record_rows.read(part(run, shard) / f"{kind}.parquet")]
 
 
 @pytest.fixture(scope="module")
 def run(world: World) -> Path:
-    """A campaign of two shards with all names; kill -9 ends one while it connects, and it is resumed."""
+    """A campaign of two shards with all names. SIGKILL ends a shard while it connects; then it is resumed."""
     process = world.start_campaign(*campaign(world, 2, share=1, rate=16))
     until(world.runs, "a run folder")
     (run,) = world.runs()
@@ -69,10 +68,12 @@ def run(world: World) -> Path:
     assert "shard 1/2: killed by SIGKILL" in err
     left = world.firstflight("campaign", "run", "--resume", run.name, "--dry-run").stdout
     assert "shard 1/2: handshake\n" in left and "shard 0/2" not in left
-    kept = {(row["domain"], row["sent_at"]) for row in rows_of(part(run, SHARDS[1]) / "segments")}
+    rows_before = {(row["domain"], row["sent_at"]) for row in rows_of(part(run, SHARDS[1]) / "segments")}
     done = world.campaign("--resume", run.name)
     assert done.returncode == 0, done.stderr
-    assert kept <= {(row["domain"], row["sent_at"]) for row in rows(run)}, "a target was connected with twice"
+    assert rows_before <= {(row["domain"], row["sent_at"]) for row in rows(run)}, (
+        "a target was connected with twice"
+    )
     return run
 
 
@@ -91,13 +92,12 @@ def test_every_name_is_connected_with_once(run: Path) -> None:
             assert row["cdn"] == row["cdn_by_asn"] == "Cloudflare"
     assert not any((part(run, shard) / "segments").exists() for shard in SHARDS)
     ports = [
-        {row["src_port"] for row in pq.read_table(part(run, s) / f"{KINDS[0]}.parquet").to_pylist()}
-        for s in SHARDS
+        {row["src_port"] for row in record_rows.read(part(run, s) / f"{KINDS[0]}.parquet")} for s in SHARDS
     ]
     assert not (ports[0] & ports[1]) - {None}
 
 
-def test_cdns_are_told_by_four_methods(run: Path) -> None:
+def test_cdns_are_identified_by_four_methods(run: Path) -> None:
     """By AS, by the aliases that the resolve stage found, by a field of the response, by the certificate."""
     for row in rows(run):
         found = tuple(row[f"cdn_by_{method}"] for method in ("asn", "cname", "header", "certificate"))
@@ -123,12 +123,12 @@ def test_certificates_and_responses_belong_to_handshakes(run: Path) -> None:
     assert {(row["domain"], row["sent_at"]) for row in responses} == done and len(responses) == ANSWERING
     assert all(["server", "loopback"] in json.loads(row["headers"]) for row in responses)
     for shard in SHARDS:  # one server, one certificate
-        (certificate,) = pq.read_table(part(run, shard) / "certificate.parquet").to_pylist()
+        (certificate,) = record_rows.read(part(run, shard) / "certificate.parquet")
         assert {row["leaf_sha256"] for row in rows(run)} == {certificate["sha256"], None}
         assert (certificate["subject"], certificate["position"]) == ("CN=edge.camp.test", 0)
 
 
-def test_counts_are_beside_those_of_the_probes(run: Path, world: World) -> None:
+def test_counts_are_printed_with_those_of_the_probes(run: Path, world: World) -> None:
     counts = manifest(run)["counts"]
     assert isinstance(counts, dict)
     assert (counts["handshakes"], counts["handshakes_done"]) == (len(addresses()), ANSWERING)
@@ -146,15 +146,15 @@ def test_counts_are_beside_those_of_the_probes(run: Path, world: World) -> None:
 
 
 def test_they_are_in_the_store(run: Path, world: World) -> None:
-    where = f"WHERE run = '{run.name}'"
-    text = f"SELECT outcome, count(), uniqExact(leaf_sha256) FROM quic_handshake {where} GROUP BY outcome"
+    condition = f"WHERE run = '{run.name}'"
+    text = f"SELECT outcome, count(), uniqExact(leaf_sha256) FROM quic_handshake {condition} GROUP BY outcome"
     found = world.sql(text).splitlines()
     assert sorted(found) == ["blocked\t1\t0", f"done\t{ANSWERING}\t1", f"refused\t{SILENT}\t0"]
     for kind, count in (("certificate", len(SHARDS)), ("http3_response", ANSWERING)):
-        assert world.sql(f"SELECT count() FROM {kind} {where}") == f"{count}\n"
+        assert world.sql(f"SELECT count() FROM {kind} {condition}") == f"{count}\n"
 
 
-def test_a_stopped_stage_keeps_what_it_has_and_goes_on(run: Path, world: World) -> None:
+def test_a_stopped_stage_keeps_its_rows_and_resumes(run: Path, world: World) -> None:
     """Of a share of the names, the same ones in both repetitions."""
     process = world.start_campaign(*campaign(world, 1, share=0.9, limit=30, rate=6), "--repetitions", "2")
     until(lambda: len(world.runs()) == 2, "a run folder")
@@ -167,15 +167,13 @@ def test_a_stopped_stage_keeps_what_it_has_and_goes_on(run: Path, world: World) 
     report = json.loads((folder / "report.json").read_text())
     assert report["state"] == "interrupted" and 0 < report["rows_out"] < 30
     assert report["rows_out"] + report["facts"]["not_connected"] == 30
-    stopped = pq.read_table(folder / "quic_handshake.parquet").to_pylist()
+    stopped = record_rows.read(folder / "quic_handshake.parquet")
     assert not [row["domain"] for row in stopped if row["outcome"] == "timeout"]
     done = world.campaign("--resume", other.name)
     assert done.returncode == 0, done.stderr
     seed = json.loads((other / "manifest.json").read_text())["seed"]
     drawn = sorted(addresses(), key=lambda name: number(seed, name))[:30]
     for repetition in ("1", "2"):
-        found = pq.read_table(
-            other / "east" / repetition / "handshake" / "quic_handshake.parquet"
-        ).to_pylist()
+        found = record_rows.read(other / "east" / repetition / "handshake" / "quic_handshake.parquet")
         assert sorted(row["domain"] for row in found) == sorted(drawn)
         assert {row["repetition"] for row in found} == {int(repetition)}

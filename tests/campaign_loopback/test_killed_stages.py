@@ -1,4 +1,4 @@
-"""Stages killed behind the end of their engine: nothing is lost, and nobody is contacted again."""
+"""Stages that are killed after their engine exits: no row is lost, and no server is contacted again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from crawler.lists import stage as targets
@@ -20,7 +19,7 @@ from firstflight import settings
 from firstflight.run.run import Run
 from scanner.driver.segments import closed_segments, read_segment
 from scanner.resolve import stage as resolve
-from tests import self_killing
+from tests import record_rows, self_killing
 
 from .world import OPTED_OUT, World
 
@@ -39,7 +38,7 @@ Tables = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def resolved(world: World) -> Iterator[Run]:
-    """A run whose names are resolved, and a server of TCP beside that of QUIC."""
+    """A run with resolved names, and a TCP server in addition to the QUIC server."""
     (world.folder / "few.csv").write_text("".join(f"{name}\n" for name in NAMES))
     with socket.create_server(("0.0.0.0", 0)) as listens, pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))
@@ -73,18 +72,18 @@ def copy_of(run: Run, folder: Path) -> Run:
 
 
 def tables(folder: Path) -> Tables:
-    """Return the rows of the record files of a stage."""
-    return {path.stem: pq.read_table(path).to_pylist() for path in sorted(folder.glob("*.parquet"))}
+    """Return the rows in a stage's record files."""
+    return {path.stem: record_rows.read(path) for path in sorted(folder.glob("*.parquet"))}
 
 
 def sent_at(rows: Tables) -> list[int]:
-    """Return when anything was sent, of those rows that have such a time."""
+    """Return all sending times in the rows."""
     times = [row[name] for of in rows.values() for row in of for name in row if name.endswith("sent_at")]
     return [at for at in times if at is not None]
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_killed_at_any_step_behind_its_engine_a_stage_loses_nothing(
+def test_a_stage_killed_at_any_step_after_its_engine_loses_nothing(
     resolved: Run, tmp_path: Path, name: str
 ) -> None:
     module, engines, files = STAGES[name]
@@ -116,12 +115,12 @@ def test_killed_at_any_step_behind_its_engine_a_stage_loses_nothing(
 
 
 @pytest.mark.parametrize(("name", "others"), [(name, False) for name in STAGES] + [("handshake", True)])
-def test_what_a_power_cut_emptied_is_measured_again(
+def test_files_emptied_by_a_power_cut_are_measured_again(
     resolved: Run, tmp_path: Path, name: str, others: bool
 ) -> None:
-    """The engine had ended, but the last segment and the summary were in the disk's cache alone.
+    """The engine had exited, but the last segment and the summary were only in the disk's cache.
 
-    `others`: not its own segment, but that of a kind that its rows bring along.
+    `others`: the lost segment has another kind of row that the stage also writes.
     """
     module, engines, files = STAGES[name]
     key, stage = resolved.key("east", 1), importlib.import_module(module).stage
@@ -129,10 +128,10 @@ def test_what_a_power_cut_emptied_is_measured_again(
     with self_killing.Runs(module) as runs:
         assert runs.killed_before(1, run.path, key, engines=engines)
     folder = run.layout.stage(name, key)
-    lost, kept = 0, 0
+    lost_rows, kept_rows = 0, 0
     for segments in folder.rglob("segments"):
         *earlier, last = [read_segment(path).num_rows for path in closed_segments(segments)]
-        lost, kept = lost + last, kept + sum(earlier)
+        lost_rows, kept_rows = lost_rows + last, kept_rows + sum(earlier)
         emptied = (segments / "http3_response") if others else segments
         for path in (closed_segments(emptied)[-1], segments.parent / "summary.json"):
             written = path.stat()
@@ -143,14 +142,16 @@ def test_what_a_power_cut_emptied_is_measured_again(
     report, rows = run.report(name, key), tables(folder)
     assert report is not None and report.state == "done"
     assert any("cut short" in warning for warning in report.warnings)
-    again = [at for at in sent_at(rows) if at >= at_ns]
-    if name == "watch":  # the times of its probes are over
-        assert not again
+    sent_again = [at for at in sent_at(rows) if at >= at_ns]
+    if name == "watch":  # the planned times have passed
+        assert not sent_again
         states = [row["reason"] for row in rows["watch_slot"]]
-        assert len(states) == files["watch_slot"] and len(rows["quic_probe"]) == files["watch_slot"] - lost
-        assert states.count("cut") == lost > 0
+        assert (
+            len(states) == files["watch_slot"] and len(rows["quic_probe"]) == files["watch_slot"] - lost_rows
+        )
+        assert states.count("cut") == lost_rows > 0
     else:
         assert {kind: len(of) for kind, of in rows.items()} == files
-        assert kept or len(again) == len(sent_at(rows)), "nothing else was there"
-        assert again
+        assert kept_rows or len(sent_again) == len(sent_at(rows)), "nothing else was there"
+        assert sent_again
     assert not any((folder / left).exists() for left in ("segments", "pairs", "blocks"))

@@ -1,4 +1,4 @@
-"""A stage is added in one place, the table of stages; command line, campaign and schedule then run it."""
+"""A new stage only needs an entry in the table of stages; command line, campaign and schedule then run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = [
     *("orchestration", "reports", "scanner", "schemas", "store"),
 ]
 ENTRY = '    Stage("tally", "tally", Scope.KEY, SCAN, kinds=()),\n'
-# The stage counts the rows that the probe stage of its key wrote.
+# The stage counts the rows of the probe stage with the same key.
 MODULE = """
 import pyarrow.parquet as pq
 from firstflight.system import files

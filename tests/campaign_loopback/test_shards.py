@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from firstflight.shard import Shard, all_of
+from tests import record_rows
 from tests.segments import rows_of
 from tests.shared_limits import SECOND, Limits, Sent
 from tests.waiting import until
@@ -24,9 +24,9 @@ from .world import SILENT, World, addresses
 
 SHARDS = all_of(3)
 RATE = 24
-# So low that each shard probes for many seconds, and the last one begins long before the first one ends.
+# Low limits: each shard probes for many seconds, and the last shard starts long before the first finishes.
 LIMITS = Limits(len(SHARDS), prefix_rate=5, address_rate=2.5, slack_s=0.1)
-# Names of one address, in the prefix of the names that answer: each shard has some.
+# Names with the same address, in the prefix of the answering names. Each shard has some of these names.
 SAME = "127.9.1.200"
 NAMES = addresses() | {f"same{n}.camp.test": SAME for n in range(12)}
 TARGETS = len(NAMES)
@@ -41,7 +41,7 @@ def rows(run: Path, kind: str = "probe/quic_probe") -> list[dict[str, Any]]:
     return [
         {**row, "shard": shard}
         for shard in SHARDS
-        for row in pq.read_table(part(run, shard) / f"{kind}.parquet").to_pylist()
+        for row in record_rows.read(part(run, shard) / f"{kind}.parquet")
     ]
 
 
@@ -51,17 +51,19 @@ def sql(world: World, query: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = World(tmp_path_factory.mktemp("world"), {name: NAMES[name] for name in NAMES.keys() - addresses()})
+    made_world = World(
+        tmp_path_factory.mktemp("world"), {name: NAMES[name] for name in NAMES.keys() - addresses()}
+    )
     try:
-        here.raise_it()
-        yield here
+        made_world.raise_it()
+        yield made_world
     finally:
-        here.end()
+        made_world.end()
 
 
 @pytest.fixture(scope="module")
 def run(world: World) -> Path:
-    """A campaign of three shards at once; kill -9 ends one while it probes, and the campaign is resumed."""
+    """A campaign of three parallel shards. SIGKILL ends a shard while it probes; the campaign is resumed."""
     settings = world.settings("shards.toml", rate=RATE, vantages=VANTAGES)
     limits = (
         f"probe.per_address_rate={LIMITS.address_rate}",
@@ -88,12 +90,12 @@ def run(world: World) -> Path:
     assert "0 of 1 (vantage point, repetition) done" in entry
     left = world.firstflight("campaign", "run", "--resume", run.name, "--dry-run", expect=None).stdout
     assert "to do: east, repetition 1, shard 1/3: probe, dissect" in left and "shard 0/3" not in left
-    kept = {(row["domain"], row["ip"], row["sent_at"]) for row in rows_of(probing[1])}
+    rows_before = {(row["domain"], row["ip"], row["sent_at"]) for row in rows_of(probing[1])}
     done = world.campaign("--resume", run.name)
     assert done.returncode == 0, done.stderr
-    # What was probed before the kill is kept, and nothing is probed twice.
+    # Rows from before the kill are kept, and no target is probed twice.
     of_shard = [row for row in rows(run) if row["shard"] == SHARDS[1]]
-    assert kept and kept <= {(row["domain"], row["ip"], row["sent_at"]) for row in of_shard}
+    assert rows_before and rows_before <= {(row["domain"], row["ip"], row["sent_at"]) for row in of_shard}
     assert len({(row["domain"], row["ip"]) for row in of_shard}) == len(of_shard)
     assert out.splitlines()[-1] == run.name
     return run
@@ -102,9 +104,9 @@ def run(world: World) -> Path:
 def test_each_name_is_probed_once_by_the_shard_that_resolved_it(run: Path) -> None:
     probed = rows(run)
     assert Counter(row["domain"] for row in probed) == Counter(list(NAMES))
-    asked = {row["domain"]: row["shard"] for row in rows(run, "resolve/dns_answer")}
-    assert asked.keys() == {*NAMES, "none.camp.test"}
-    assert all(row["shard"] == asked[row["domain"]] for row in probed)
+    shard_of = {row["domain"]: row["shard"] for row in rows(run, "resolve/dns_answer")}
+    assert shard_of.keys() == {*NAMES, "none.camp.test"}
+    assert all(row["shard"] == shard_of[row["domain"]] for row in probed)
     assert {row["shard"] for row in probed} == set(SHARDS)
     counts = manifest(run)["counts"]
     assert isinstance(counts, dict)
@@ -114,12 +116,14 @@ def test_each_name_is_probed_once_by_the_shard_that_resolved_it(run: Path) -> No
 def test_the_captures_hold_each_connection_once(run: Path) -> None:
     sent = [row for row in rows(run) if row["sent_at"] is not None]
     seen = Counter(row["client_scid"] for row in rows(run, "dissect/quic_connection"))
-    # What the killed shard had in flight is in its first capture, and again in its second; the packets that
-    # the kernel still held when it was killed are in none.
-    own = {row["client_cid"] for row in sent if row["shard"] == SHARDS[1]}
-    others = {row["client_cid"] for row in sent} - own
-    assert {cid: number for cid, number in seen.items() if cid not in own} == dict.fromkeys(others, 1)
-    assert seen.keys() & own
+    # The killed shard's unfinished probes are in its first capture, and again in its second. Packets that the
+    # kernel still held at the kill are in no capture.
+    of_killed_shard = {row["client_cid"] for row in sent if row["shard"] == SHARDS[1]}
+    others = {row["client_cid"] for row in sent} - of_killed_shard
+    assert {cid: number for cid, number in seen.items() if cid not in of_killed_shard} == dict.fromkeys(
+        others, 1
+    )
+    assert seen.keys() & of_killed_shard
 
 
 def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
@@ -131,22 +135,22 @@ def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
     summaries = [json.loads((part(run, shard) / "probe/summary.json").read_text()) for shard in SHARDS]
     assert sum(summary["rate"] for summary in summaries) == RATE
     sent = [Sent(row["sent_at"], row["sent_at"], row["shard"].index, row["ip"]) for row in probed]
-    assert len({one.who for one in sent if one.ip == SAME}) == len(SHARDS)
+    assert len({probe.who for probe in sent if probe.ip == SAME}) == len(SHARDS)
     LIMITS.check(sent)
 
 
 def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
-    where = f"WHERE run = '{run.name}'"
+    condition = f"WHERE run = '{run.name}'"
 
     def stored() -> list[list[str]]:
         return [
-            sql(world, f"SELECT count(), uniqExact(domain) FROM quic_probe {where}"),
-            sql(world, f"SELECT uniqExact(domain) FROM dns_answer {where}"),
-            sql(world, f"SELECT count() FROM quic_connection {where}"),
-            sql(world, f"SELECT sum(probes) FROM probe_day {where}"),
+            sql(world, f"SELECT count(), uniqExact(domain) FROM quic_probe {condition}"),
+            sql(world, f"SELECT uniqExact(domain) FROM dns_answer {condition}"),
+            sql(world, f"SELECT count() FROM quic_connection {condition}"),
+            sql(world, f"SELECT sum(probes) FROM probe_day {condition}"),
             sql(
                 world,
-                f"SELECT unit, state, version FROM load_file FINAL {where} AND kind LIKE 'q%' ORDER BY 1",
+                f"SELECT unit, state, version FROM load_file FINAL {condition} AND kind LIKE 'q%' ORDER BY 1",
             ),
         ]
 
@@ -165,21 +169,21 @@ def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
     assert done.returncode == 0, done.stderr
     after = stored()
     assert after[:4] == before[:4]
-    changed = [one for one, other in zip(before[4], after[4], strict=True) if one != other]
+    changed = [row for row, other in zip(before[4], after[4], strict=True) if row != other]
     assert len(changed) == 1 and "2/3" in changed[0]
 
 
 def test_rows_of_another_shard_are_refused_before_they_are_stored(
     world: World, run: Path, tmp_path: Path
 ) -> None:
-    # Counting and replacing a part by its captures would never find them again.
+    # The store counts and replaces a part by its captures, so it would never find these rows again.
     copy = tmp_path / run.name
     shutil.copytree(run, copy)
-    own, other = (part(copy, shard) / "dissect" / "quic_connection.parquet" for shard in SHARDS[1::-1])
-    shutil.copyfile(other, own)
+    replaced, other = (part(copy, shard) / "dissect" / "quic_connection.parquet" for shard in SHARDS[1::-1])
+    shutil.copyfile(other, replaced)
     question = f"SELECT count() FROM quic_connection WHERE run = '{run.name}'"
     before = sql(world, question)
-    done = world.firstflight("load", str(own), expect=None)
+    done = world.firstflight("load", str(replaced), expect=None)
     outside = f"rows are of captures outside {run.name}/east/1/{SHARDS[1].folder}/"
     assert done.returncode == 1 and outside in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -196,9 +200,7 @@ def test_rows_of_another_shard_are_refused_before_they_are_stored(
         (["--shard", "first"], "'first' is not a shard: write K/N"),
     ],
 )
-def test_a_shard_that_there_is_not_is_refused(
-    world: World, run: Path, shard: list[str], message: str
-) -> None:
+def test_a_missing_shard_is_refused(world: World, run: Path, shard: list[str], message: str) -> None:
     key = ("--run", run.name, "--vantage", "east", "--repetition", "1")
     done = world.firstflight("stage", "probe", *key, *shard, expect=None)
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""A stop file ends a campaign in order; finished probes can be loaded, the rest follows on --resume."""
+"""A stop file stops a campaign in order. Finished probes can be loaded; --resume does the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import until
 from .stopping import halted, stop
 from .world import World, addresses, interrupt
 
-# Ends a campaign of whose stages only the last load is left.
+# Finishes a campaign that only lacks the last load.
 ONLY_THE_LAST_LOAD = """
 import sys
 from firstflight.run.run import Run
@@ -36,7 +36,7 @@ sys.exit(lifecycle.run_campaign(Run.open(sys.argv[1]), AllDone))
 """
 
 
-def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -> None:
+def test_a_stopped_loaded_and_resumed_run_has_every_row_once(world: World) -> None:
     campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
     until(world.runs, "a run folder")
     (run,) = world.runs()
@@ -59,7 +59,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
         assert stage["state"] == "interrupted"
         assert 0 < len(rows) == stage["rows_out"] < len(addresses())
         assert len(rows) + stage["facts"]["not_probed"] == len(addresses())
-        # Outstanding probes were completed: no row is a guess, none is missing.
+        # The engines completed outstanding probes, so each row has its real outcome and no row is missing.
         assert len(rows_of(run / vantage / "1" / "probe" / "segments")) == len(rows)
         loaded += len(rows)
     # Targets left for --resume are no probes yet.
@@ -98,9 +98,9 @@ def test_stopping_what_does_not_run_is_reported(world: World) -> None:
 
 def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     (run,) = world.runs()
-    ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind this one
-    again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
-    done = world.firstflight(*again, "--centre-clock", str(ahead_ns))
+    ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock is five minutes slower than this one
+    repeat_probe = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
+    done = world.firstflight(*repeat_probe, "--centre-clock", str(ahead_ns))
     assert "this machine's clock is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
     (offset,) = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
     # The measured difference includes the start of the process, a few seconds at most.
@@ -118,7 +118,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
         found = [pid for pid in descendants([campaign.pid]) if b"\0load\0" in command_of(pid)]
         return [pid for pid in found if handles(pid, signal.SIGINT)]
 
-    # The store is held, so the load cannot end; it is halted as soon as it has begun.
+    # The store is locked, so the load cannot finish. The test halts the load as soon as it starts.
     with locked_store(EmbeddedLocation(world.folder / "store"), 0):
         campaign = subprocess.Popen(
             argv,
@@ -141,7 +141,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) ->
 
 
 def command_of(pid: int) -> bytes:
-    """Return the arguments of a process, each ended by a zero byte; empty if it has ended."""
+    """Return a process's arguments, each terminated by a zero byte; empty if it has exited."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

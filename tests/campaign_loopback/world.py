@@ -14,19 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from tests import stores
+from tests import record_rows, stores
 from tests.campaign_loopback.quic_server import ALIASED
 from tests.processes import halt
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
-ANSWERING = 20  # names whose address has a server
-SILENT = 60  # names whose address has none: the kernel refuses
+ANSWERING = 20  # names with a server at their address
+SILENT = 60  # names without a server at their address: the kernel refuses
 OPTED_OUT = "optout.camp.test"
-ALIAS = f"{ALIASED}.alias.camp.test"  # by which, and by its certificate, it is of the CDN "Loop"
+ALIAS = f"{ALIASED}.alias.camp.test"  # this alias and the certificate assign the name to the CDN "Loop"
 RULES = """
 [[rule]]
 cdn = "Loop"
@@ -75,7 +73,7 @@ def addresses() -> dict[str, str]:
 
 @dataclass
 class World:
-    """Everything that a campaign needs, in one folder. `more`: names with addresses that have no server."""
+    """All files and servers for a campaign, in a folder. `more`: names with addresses that have no server."""
 
     folder: Path
     more: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +94,7 @@ class World:
         stores.with_tables(self.folder / "store")
 
     def names(self) -> dict[str, str]:
-        """Return name -> address of all names of the list that have one."""
+        """Return name -> address for all names of the list with an address."""
         return {**addresses(), **self.more}
 
     def end(self) -> None:
@@ -107,7 +105,7 @@ class World:
 
     def settings(self, name: str = "c.toml", *, rate: float = 100, vantages: str | None = None) -> Path:
         """Write a settings file for this world, with two local vantage points unless `vantages` is given."""
-        here = "".join(
+        default_vantages = "".join(
             f'[[vantage]]\nname = "{v}"\ninterface = "lo"\nports = "{first}-{first + 31}"\n'
             for v, first in (("east", 61000), ("west", 62000))
         )
@@ -141,7 +139,7 @@ allow_net = ["127.9.0.0/16"]
 optout = ["optout.conf"]
 [store]
 url = "{self.store}"
-{here if vantages is None else vantages}
+{default_vantages if vantages is None else vantages}
 """
         )
         return path
@@ -157,15 +155,15 @@ url = "{self.store}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment of a campaign in this world."""
+        """Return the environment for a campaign in this world."""
         return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs"), "FIRSTFLIGHT_STORE": self.store}
 
     def campaign(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `firstflight campaign run ARGUMENTS` to its end, whatever its exit status."""
+        """Run `firstflight campaign run ARGUMENTS` until it exits, with any exit status."""
         return self.firstflight("campaign", "run", *arguments, expect=None)
 
     def firstflight(self, *words: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """Run `firstflight WORDS` to its end; check its exit status unless `expect` is None."""
+        """Run `firstflight WORDS` until it exits; check its exit status unless `expect` is null."""
         done = subprocess.run(
             [*FIRSTFLIGHT, *words],
             capture_output=True,
@@ -178,7 +176,7 @@ url = "{self.store}"
         return done
 
     def start_campaign(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a campaign and return at once."""
+        """Start a campaign and return immediately."""
         return subprocess.Popen(
             [*FIRSTFLIGHT, "campaign", "run", *arguments],
             stdout=subprocess.PIPE,
@@ -199,14 +197,14 @@ url = "{self.store}"
         server.send_signal(signal.SIGCONT)
 
     def runs(self) -> list[Path]:
-        """Return all run folders, oldest first; locks of watches lie beside them."""
+        """Return all run folders, oldest first; the same folder has the locks of watches."""
         root = self.folder / "runs"
         return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
     def rows(self, run: Path, vantage: str, repetition: int) -> list[dict[str, object]]:
-        """Return the rows of a quic_probe.parquet."""
+        """Return the rows in a quic_probe.parquet."""
         path = run / vantage / str(repetition) / "probe" / "quic_probe.parquet"
-        rows: list[dict[str, object]] = pq.read_table(path).to_pylist()
+        rows: list[dict[str, object]] = record_rows.read(path)
         return rows
 
     def _named(self) -> None:

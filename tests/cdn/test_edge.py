@@ -1,4 +1,4 @@
-"""Where an edge is, by its response: the cases that the engine's own tests have, too."""
+"""An edge's location, from its response. The engine's tests have the same cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which CDN names, fields and certificates tell: each kind of rule, and what servers may send."""
+"""CDNs by names, header fields and certificates: each kind of rule, and unusual input from servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firstflight.cdn import rules
 from firstflight.cdn.methods import MAX_VALUE, Methods, Pattern, attributes
 
 OWN = Methods.read(rules.DEFAULT)
-# What the engine's own tests have, too (scanner/native/handshake/src/cdn.rs).
+# Cases shared with the engine's tests (scanner/native/handshake/src/cdn.rs).
 SHARED = json.loads((Path(__file__).parent / "methods.json").read_text())
 BOTH = Methods([rules.Rule(**rule, source="these tests") for rule in SHARED["rules"]])
 RULES = """
@@ -75,12 +75,12 @@ def methods(tmp_path_factory: pytest.TempPathFactory) -> Methods:
         (["a.test", "WWW.Example.NET."], "Short"),
         (["a.edge.example.net"], "Long"),
         (["edge.example.net"], "Long"),
-        (["xedge.example.net"], "Short"),  # whole labels
+        (["xedge.example.net"], "Short"),  # rules match whole labels
         (["badexample.net"], OTHERS),
         (["example.net.test"], OTHERS),
         (["example.net.."], OTHERS),
         (["a..example.net"], "Short"),
-        # The last that a rule fits, which need not be the last.
+        # The last name that matches a rule decides, even if other names follow.
         (["a.test", "x.edge.example.net", "y.example.net", "z.test"], "Short"),
         (["y.example.net", "x.edge.example.net"], "Long"),
         (["", ".", "\0", "\ud800.example.net"], "Short"),
@@ -104,7 +104,7 @@ def test_by_names(methods: Methods, names: list[str], cdn: str) -> None:
         ([("server", "Edge/1 (fra)")], "Value"),
         ([("server", "edge/1")], "Later"),
         ([("server", "edge/1"), ("server", "edge")], "Value"),
-        # The first rule, not the first field.
+        # The first matching rule decides, not the first field.
         ([("server", "edge"), ("x-there", "1")], "There"),
         ([("server", "x" * 10_000_000)], OTHERS),
         ([("\0", "\0"), ("", ""), ("server", "\ud800")], OTHERS),
@@ -207,7 +207,7 @@ def test_our_own_rules_for_names(names: list[str], cdn: str) -> None:
     ("fields", "cdn"),
     [
         ({"server": "cloudflare", "cf-ray": "8f3a1b2c3d4e5f60-FRA"}, "Cloudflare"),
-        # Cloudflare in front of CloudFront, and Fastly in front of Google: the edge is the first.
+        # Cloudflare in front of CloudFront, and Fastly in front of Google: the first CDN is the edge.
         (
             {"server": "cloudflare", "x-amz-cf-pop": "FRA56-P1", "via": "1.1 a.cloudfront.net (CloudFront)"},
             "Cloudflare",
@@ -237,7 +237,7 @@ def test_our_own_rules_for_headers(fields: dict[str, str], cdn: str) -> None:
         ("CN=a.test", "CN=Certainly Intermediate R1,O=Certainly,C=US", ["a.test"], "Fastly"),
         ("CN=a248.e.akamai.net,O=Akamai Technologies\\, Inc.,C=US", "", ["*.akamaized.net"], "Akamai"),
         ("CN=*.google.com", "CN=WE2,O=Google Trust Services,C=US", ["*.google.com"], "Google"),
-        # Google's CA certifies others' names, for Cloudflare above all.
+        # Google's CA also issues certificates for other organisations, mostly for Cloudflare.
         ("CN=a.test", "CN=WE1,O=Google Trust Services,C=US", ["a.test"], OTHERS),
         ("CN=*.facebook.com,O=Meta Platforms\\, Inc.,C=US", "", ["*.facebook.com"], "Meta"),
         ("CN=www.microsoft.com,O=Microsoft Corporation", "", [], "Microsoft"),

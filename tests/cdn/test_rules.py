@@ -1,4 +1,4 @@
-"""Files of CDN rules: what is read, in which order, and what is refused."""
+"""Files of CDN rules: their content, their order, and rejected files."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ def written(folder: Path, text: str | bytes, name: str = "rules.toml") -> Path:
 
 
 def test_our_own_rules_name_every_cdn_of_table_5_by_all_methods() -> None:
-    own = rules.load(None)
+    our_rules = rules.load(None)
     kinds_of: dict[str, set[str]] = {}
-    for rule in own:
+    for rule in our_rules:
         kinds_of.setdefault(rule.cdn, set()).add(rule.kind)
     for cdn in set(cdn_map.load(None, []).values()):
         assert {"cname", "header", "san"} <= kinds_of[cdn], cdn
-    assert all(rule.source for rule in own)
+    assert all(rule.source for rule in our_rules)
 
 
-def test_what_is_rendered_is_what_was_read(tmp_path: Path) -> None:
+def test_rendered_rules_are_read_back_unchanged(tmp_path: Path) -> None:
     odd = '[[rule]]\ncdn = "Bücher \\"\\\\\\" 🎈"\nsource = "x"\nheader = "via"\nvalues = ["a*\\"b"]\n'
     both = rules.load(None, [written(tmp_path, odd)])
-    again = written(tmp_path, rules.render(both, [Path("a.toml"), Path("b.toml")]), "again.toml")
-    assert rules.load(again) == both
-    assert again.read_text().startswith("# In force for this run; from a.toml, b.toml\n")
+    rendered = written(tmp_path, rules.render(both, [Path("a.toml"), Path("b.toml")]), "again.toml")
+    assert rules.load(rendered) == both
+    assert rendered.read_text().startswith("# In force for this run; from a.toml, b.toml\n")
 
 
-def test_additions_come_first_and_a_replacement_stands_alone(tmp_path: Path) -> None:
-    mine = written(tmp_path, GOOD + 'header = "x-mine"\n')
+def test_additions_come_first_and_a_replacement_has_no_others(tmp_path: Path) -> None:
+    added = written(tmp_path, GOOD + 'header = "x-mine"\n')
     seen = [("server", "cloudflare"), ("x-mine", "1")]
     assert Methods(rules.load(None)).by_headers(seen) == "Cloudflare"
-    assert Methods(rules.load(None, [mine])).by_headers(seen) == "A"
-    assert [rule.cdn for rule in rules.load(mine)] == ["A"]
+    assert Methods(rules.load(None, [added])).by_headers(seen) == "A"
+    assert [rule.cdn for rule in rules.load(added)] == ["A"]
 
 
 def test_rules_of_a_run_are_its_own_once_it_has_some(tmp_path: Path) -> None:
     assert rules.in_force(tmp_path) == rules.DEFAULT
-    own = written(tmp_path, CNAME, rules.RULES_FILE)
-    assert rules.in_force(tmp_path) == own
+    rules_file = written(tmp_path, CNAME, rules.RULES_FILE)
+    assert rules.in_force(tmp_path) == rules_file
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,6 @@ def test_a_wrong_file_is_one_sentence(tmp_path: Path, text: str | bytes, says: s
     assert "\n" not in str(found.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*none.toml: No such file"):
         rules.load(tmp_path / "none.toml")

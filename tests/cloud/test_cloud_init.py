@@ -1,4 +1,4 @@
-"""Debian's own cloud-init checks the user data of deploy/cloud (`make cloud-test` unpacks it)."""
+"""Debian's cloud-init validates the user data of deploy/cloud (`make cloud-test` unpacks cloud-init)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from tests.deploy.test_cloud import made
 
 UNPACKED = Path(__file__).parents[2] / "target" / "cloud-init"
-# It is a program of the system's Python.
+# cloud-init runs with the system's Python.
 COMMAND = ["/usr/bin/python3", "-m", "cloudinit.cmd.main", "schema", "--config-file"]
 
 
 def checked(path: Path) -> tuple[int, str]:
-    """Return the exit status of cloud-init's check of a file, and its output."""
+    """Validate a file with cloud-init; return the exit status and the output."""
     assert (UNPACKED / "archives").is_dir(), "cloud-init is not unpacked: make cloud-test"
     environment = {"PYTHONPATH": str(UNPACKED / "usr/lib/python3/dist-packages"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([*COMMAND, path], env=environment, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
-"""OpenTofu and the provider of OpenStack check the modules of deploy/cloud (`make cloud-test` builds both).
+"""OpenTofu and the OpenStack provider check the modules of deploy/cloud (`make cloud-test` builds both).
 
-The providers of Hetzner and AWS are in no registry that the project uses: OpenTofu only parses these modules,
-and tests/deploy/test_cloud_modules.py reads them.
+The registries that the project uses have no providers for the other clouds. OpenTofu only parses these
+modules, and tests/deploy/test_cloud_modules.py checks them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPENSTACK = "terraform-provider-openstack/openstack"
 
 
 def tofu(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run OpenTofu in `folder`, with the built provider and no other."""
+    """Run OpenTofu in `folder`, with only the built provider."""
     settings = folder / "settings.tofurc"
     settings.write_text(
         f'provider_installation {{\n  dev_overrides {{\n    "{OPENSTACK}" = "{BUILT}"\n  }}\n}}\n'
@@ -42,7 +42,7 @@ def tofu(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def openstack(tmp_path: Path) -> Path:
-    """A copy of the module, in which OpenTofu may write."""
+    """A copy of the module, so that OpenTofu can write to it."""
     return Path(shutil.copytree(CLOUD / "openstack", tmp_path / "openstack"))
 
 
@@ -55,7 +55,7 @@ def test_the_files_are_in_opentofus_style(tmp_path: Path, cloud: str) -> None:
 def test_the_provider_knows_every_argument(openstack: Path) -> None:
     done = tofu(openstack, "validate", "-json")
     assert json.loads(done.stdout)["valid"] is True, done.stdout
-    # So that the line above can fail.
+    # Validation detects these errors.
     for right, wrong in (("flavor_name = var", "flavour_name = var"), ('direction         = "ingress"', "")):
         path = openstack / "main.tf"
         text = path.read_text()
@@ -66,7 +66,7 @@ def test_the_provider_knows_every_argument(openstack: Path) -> None:
         path.write_text(text)
 
 
-def test_what_would_be_made(openstack: Path) -> None:
+def test_the_plan_of_openstack_passes_its_tests(openstack: Path) -> None:
     done = tofu(openstack, "test", "-no-color")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 passed, 0 failed" in done.stdout

@@ -1,4 +1,4 @@
-"""Runs that fetch targets and AS data; the lab's list and table hosts under their real names."""
+"""Runs that download targets and AS data, and the lab's list and table hosts with their real names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of AS organisations: both of CAIDA's layouts, old field names, and refused files."""
+"""Files of AS organisations: CAIDA's two formats, old field names, and rejected files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from crawler.routing import as2org
@@ -17,6 +16,7 @@ from crawler.routing.as2org import Organisation
 from firstflight.errors import InputError
 from store import open_store
 from store.load import loader
+from tests import record_rows
 
 from .conftest import MakeRun
 from .test_as_data import ROUTES
@@ -43,7 +43,7 @@ HOLDERS = {
 
 
 def json_lines() -> str:
-    """The same in the other layout, organisations last."""
+    """Return the same data in the JSON lines format, with organisations last."""
     rows: list[dict[str, str]] = []
     for asn, holder in HOLDERS.items():
         rows.append({"asn": str(asn), "changed": "20170217", "name": holder.as_name or "", "opaqueId": "x"})
@@ -99,7 +99,7 @@ def test_a_name_that_no_record_file_can_hold(tmp_path: Path) -> None:
         (gzip.compress(TEXT.encode())[:-20], "is no whole gzip file"),
     ],
 )
-def test_what_is_not_whole_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+def test_incomplete_files_are_refused(tmp_path: Path, content: bytes, says: str) -> None:
     path = tmp_path / "20240701.as-org2info.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=says) as caught:
@@ -123,7 +123,7 @@ def test_stage_to_sql(tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.Mon
     report = run.report("as_data")
     assert report is not None
     assert (report.counts["as_orgs"], report.counts["as_orgs_unknown"]) == (4, 1)
-    prefixes = pq.read_table(run.layout.as_data / "as_prefix.parquet").to_pylist()
+    prefixes = record_rows.read(run.layout.as_data / "as_prefix.parquet")
     at = prefixes[0]["table_at"]
     assert [(row["prefix"], row["asn"], row["cdn"]) for row in prefixes] == [
         ("198.18.16.0/20", 13335, "Cloudflare"),
@@ -147,7 +147,7 @@ def test_stage_to_sql(tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.Mon
         (16509, None, None, None, "Amazon"),
         (None, None, None, None, None),
     ]
-    # When the next run has no such file, the old one's records are not used.
+    # If the next run has no such file, the records of the old run are not used.
     other = make_run(as_data='rib = "file"\nfiles = ["rib.bz2"]')
     as_data.stage(other)
     assert not (other.layout.as_data / "as_org.parquet").exists()

@@ -1,4 +1,4 @@
-"""The as_data stage on a run: table, CDN map, cache, refused inputs, and the lookup that others use."""
+"""The as_data stage in a run: table, CDN map, cache, rejected inputs, and the lookup for other stages."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_table_is_converted_once(
     as_data.stage(first)
 
     def never(*_: object) -> None:
-        raise AssertionError("read again")
+        raise AssertionError("the table must not be read again")
 
     monkeypatch.setattr(rib, "convert", never)
     second = with_routes(tmp_path, make_run)

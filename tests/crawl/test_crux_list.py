@@ -34,7 +34,7 @@ https://zero.example,0
 
 
 def cached(tmp_path: Path, text: str, month: str = "202408") -> Path:
-    """A folder that contains the month's list, so that nothing is fetched."""
+    """Return a folder that contains the month's list, so that no download is necessary."""
     folder = tmp_path / "cache" / "crux"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{month}.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -46,7 +46,7 @@ def read(tmp_path: Path, text: str = LIST, top: int | None = None) -> TargetList
 
 
 def test_a_file_of_broken_lines_is_no_list(tmp_path: Path) -> None:
-    """A packed file of a megabyte unpacks to some hundred million of them."""
+    """A compressed file with a megabyte can expand to about a hundred million broken lines."""
     most = "origin,rank\n" + "x\n" * crux_list.MOST_REJECTED
     assert len(read(tmp_path, most).rejected) == crux_list.MOST_REJECTED
     with pytest.raises(InputError, match=r"more than 100,000 lines are not .*; remove it to fetch it again"):
@@ -69,7 +69,7 @@ def test_names_take_the_smallest_bucket_of_their_origins(tmp_path: Path) -> None
     assert read(tmp_path, LIST + "https://more.example,1000000\n").list_id != found.list_id
 
 
-def test_top_takes_whole_buckets(tmp_path: Path) -> None:
+def test_top_takes_complete_buckets(tmp_path: Path) -> None:
     assert [t.domain for t in read(tmp_path, top=5_000).targets] == [
         "www.example.com",
         "example.com",
@@ -83,7 +83,7 @@ def test_top_takes_whole_buckets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "rank,origin\n1000,https://a.example\n", "<html>404</html>"])
-def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_list_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="is no CrUX list"):
         read(tmp_path, text)
 

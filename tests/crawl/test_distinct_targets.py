@@ -1,4 +1,4 @@
-"""Targets on disk: what was added is what is read, of a repeated name the first, whatever the blocks."""
+"""Targets on disk: reading returns the added targets, the first of each name, with any block size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIVEN = [
 
 @pytest.fixture(params=[1, 2, 3, 65_536])
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Targets of a block."""
+    """Set the number of targets per block."""
     size: int = request.param
     monkeypatch.setattr(distinct_targets, "BLOCK", size)
     return size
@@ -35,7 +35,7 @@ def test_targets_are_as_added(number: int) -> None:
     assert list(found) == GIVEN[:number]
     assert found == GIVEN[:number] and found == DistinctTargets(GIVEN[:number])
     assert (len(found), bool(found), found.repeated()) == (number, number > 0, 0)
-    assert list(found) == GIVEN[:number], "they can be read once only"
+    assert list(found) == GIVEN[:number], "targets must be readable more than once"
 
 
 @pytest.mark.usefixtures("block")
@@ -57,7 +57,7 @@ def test_of_a_repeated_name_the_first_stays_with_the_smallest_bucket(given: str,
 
 
 def target(text: str) -> Target:
-    """`name, rank[:bucket]` as a target."""
+    """Return a target from text: a one-letter name, then `rank[:bucket]`."""
     rank, _, bucket = text[1:].partition(":")
     return Target(int(rank), text[0], int(bucket) if bucket else None)
 
@@ -69,10 +69,10 @@ def test_many_targets_are_those_of_a_dictionary(block: int) -> None:
         for rank in range(1, 1_000)
     ]
     expected: dict[str, Target] = {}
-    for each in given:
-        first = expected.setdefault(each.domain, each)
-        buckets = [bucket for bucket in (first.rank_bucket, each.rank_bucket) if bucket is not None]
-        expected[each.domain] = first._replace(rank_bucket=min(buckets, default=None))
+    for target in given:
+        first = expected.setdefault(target.domain, target)
+        buckets = [bucket for bucket in (first.rank_bucket, target.rank_bucket) if bucket is not None]
+        expected[target.domain] = first._replace(rank_bucket=min(buckets, default=None))
     found = DistinctTargets(given)
     assert found == list(expected.values())
     assert max(table.num_rows for table in found.tables()) <= block
@@ -95,7 +95,7 @@ def test_files_are_in_the_folder_and_have_no_name(tmp_path: Path) -> None:
     before = set(Path("/proc/self/fd").iterdir())
     found = DistinctTargets(GIVEN, tmp_path)
     opened = set(Path("/proc/self/fd").iterdir()) - before
-    places = [str(each.readlink()) for each in opened if each.is_symlink()]
+    places = [str(descriptor.readlink()) for descriptor in opened if descriptor.is_symlink()]
     assert places and all(place.startswith(f"{tmp_path}/") for place in places)
     assert found == GIVEN and not list(tmp_path.iterdir())
     with pytest.raises(OutputError, match="cannot write"):

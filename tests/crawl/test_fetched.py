@@ -47,12 +47,12 @@ def test_list_of_a_day_is_fetched_once(running: Running, make_run: MakeRun, tmp_
         f"daily-{list_host.MAIN_DAY}.id",
         f"{ids.copy().pop()}.csv",
     }
-    # Without a trusted authority nothing can be fetched: this list is from the cache.
-    again = make_run(targets=wanted.replace("50", "60"))
-    done = stage(running, again, "targets")
+    # Without a trusted authority, downloads fail, so this list is from the cache.
+    second_run = make_run(targets=wanted.replace("50", "60"))
+    done = stage(running, second_run, "targets")
     assert done.status == 0, done.stderr
-    assert names_of(again)[1] == ids
-    assert len(names_of(again)[0]) == 60
+    assert names_of(second_run)[1] == ids
+    assert len(names_of(second_run)[0]) == 60
     by_id = make_run(targets=f'source = "tranco"\nlist_id = "{ids.pop()}"\ntop = 7')
     assert stage(running, by_id, "targets").status == 0
     assert names_of(by_id)[0] == names[:7]
@@ -80,7 +80,7 @@ def test_lists_that_cannot_be_had(
     assert not list((tmp_path / "cache" / "tranco").iterdir())
 
 
-def test_host_that_is_not_there(make_run: MakeRun, running: Running) -> None:
+def test_an_unreachable_host(make_run: MakeRun, running: Running) -> None:
     run = make_run(f'source = "tranco"\ndate = {list_host.MAIN_DAY}\ntop = 5', network=trusting(running))
     marked = ["unshare", "--net", "sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
     stage_alone = [sys.executable, "-m", "cli", "stage", "targets", "--run", str(run.path)]
@@ -105,8 +105,8 @@ def test_tables_of_a_day_are_fetched_once(running: Running, make_run: MakeRun, t
         if mapper.origin(endpoint.ip) != (endpoint.asn, endpoint.cdn)
     ]
     assert running.internet.endpoints and not wrong
-    again = make_run(as_data=wanted)
-    done = stage(running, again, "as_data")
+    second_run = make_run(as_data=wanted)
+    done = stage(running, second_run, "as_data")
     assert done.status == 0, done.stderr
     assert not list((tmp_path / "cache").rglob("*.part"))
 
@@ -133,7 +133,7 @@ def test_crux_list_of_a_month_is_fetched_once_and_joined(
     }
     assert {row["rank"] for row in rows} == {None}
     assert [path.name for path in (tmp_path / "cache" / "crux").iterdir()] == ["202408.csv.gz"]
-    # From the cache, with the first names of a Tranco list.
+    # From the cache, with the first names in a Tranco list.
     both = wanted.replace('"crux"', '"tranco+crux"') + f"\ndate = {list_host.OLD_DAY}\ntop = 1000"
     run = make_run(targets=both, network=trusting(running))
     done = stage(running, run, "targets")
@@ -164,7 +164,9 @@ def test_as_organisations_of_a_day_are_the_newest_before_it(
         assert done.status == 0, done.stderr
         rows = pq.read_table(run.layout.as_data / "as_org.parquet").to_pylist()
         found[day] = {row["asn"]: (row["as2org_file"], row["organisation"]) for row in rows}
-    cdn_of = {one.asn: one.cdn for one in running.internet.endpoints if one.asn is not None}
+    cdn_of = {
+        endpoint.asn: endpoint.cdn for endpoint in running.internet.endpoints if endpoint.asn is not None
+    }
     for asn, (file, organisation) in found["2024-08-07"].items():
         assert file == "20240701.as-org2info.txt.gz"
         assert organisation == f"Lab {cdn_of.get(asn) or 'Others'}"
@@ -177,9 +179,9 @@ def test_as_organisations_of_a_day_are_the_newest_before_it(
         assert got["status"] == 200
     text, lines = (as2org.read(tmp_path / f"20240701.as-org2info.{ending}.gz") for ending in ("txt", "jsonl"))
     assert text == lines
-    # The file of a past day is known: nothing is requested again.
-    again = make_run(as_data=f"{table}as2org_date = 2024-08-07")
-    done = stage(running, again, "as_data")
+    # The file for a past day is in the cache, so there are no further requests.
+    second_run = make_run(as_data=f"{table}as2org_date = 2024-08-07")
+    done = stage(running, second_run, "as_data")
     assert done.status == 0, done.stderr
     early = make_run(as_data=f"{table}as2org_date = 2019-01-01", network=trusting(running))
     done = stage(running, early, "as_data")

@@ -1,4 +1,4 @@
-"""Interrupted downloads and hosts that are down: one sentence each, and no partial file on disk."""
+"""Interrupted downloads and unreachable hosts: a one-line error, and no partial file on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawler import https
 
 
 @contextmanager
-def host(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
+def host(answer: bytes, requests: list[bytes] | None = None) -> Iterator[str]:
     """Run a host that answers every request with these bytes and closes the connection; yields its address.
 
     Appends the requests to `asked`.
@@ -30,8 +30,8 @@ def host(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
                     return
                 with client:
                     request = client.recv(65536)
-                    if asked is not None:
-                        asked.append(request)
+                    if requests is not None:
+                        requests.append(request)
                     client.sendall(answer)
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -42,13 +42,13 @@ def host(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
 
 
 def over_http(contact: str = "") -> https.Session:
-    """Return a session for these hosts, which have no certificates."""
+    """Return a session that uses HTTP, because these hosts have no certificates."""
     session = https.Session(None, contact)
     session.mount("http://", HTTPAdapter())
     return session
 
 
-def test_whole_body_is_kept(tmp_path: Path) -> None:
+def test_the_complete_body_is_kept(tmp_path: Path) -> None:
     with host(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as url:
         https.download(over_http(), url, tmp_path / "sub" / "x")
     assert (tmp_path / "sub" / "x").read_bytes() == b"hello"
@@ -82,15 +82,15 @@ def test_broken_download_leaves_nothing(tmp_path: Path, answer: bytes, says: str
     assert "\n" not in str(caught.value)
 
 
-def test_requests_say_who_asks(tmp_path: Path) -> None:
-    asked: list[bytes] = []
-    with host(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", asked) as url:
+def test_requests_identify_the_sender(tmp_path: Path) -> None:
+    requests: list[bytes] = []
+    with host(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", requests) as url:
         https.download(over_http("noc@lab.example\nM\u00fcller"), url, tmp_path / "x")
-    assert b"User-Agent: firstflight/" in asked[0]
-    assert b" (noc@lab.example M?ller)\r\n" in asked[0]
+    assert b"User-Agent: firstflight/" in requests[0]
+    assert b" (noc@lab.example M?ller)\r\n" in requests[0]
 
 
-def test_nobody_there() -> None:
+def test_a_host_without_a_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(https.FetchError, match="Connection refused; is there a way to that host"):

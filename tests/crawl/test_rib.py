@@ -1,4 +1,4 @@
-"""`firstflight-rib`: origins of real and made tables, as pyasn's own parser has them, and damaged tables."""
+"""`firstflight-rib`: origins of real and synthetic tables compared with pyasn's, and damaged tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .conftest import RIB_4, RIB_6
 
 @dataclass
 class Table:
-    """What the program makes of tables: origins in the order of its database, counts, time."""
+    """Output of the program: origins in database order, counts, time."""
 
     origins: dict[str, int]
     counts: Counter[str]
@@ -44,7 +44,7 @@ def read(*paths: Path) -> Table:
 
 
 def whole_records(path: Path) -> bytes:
-    """The published start of a table, up to the end of its last complete record."""
+    """Return the published start of a table, up to the end of the last complete record."""
     data = bytearray()
     decompressor = bz2.BZ2Decompressor()
     data += decompressor.decompress(path.read_bytes())
@@ -169,17 +169,17 @@ def sequence(*numbers: int, kind: int = 2) -> bytes:
     [
         (sequence(3356, 13335), 13335, None),
         (sequence(3356, 400000), 400000, None),
-        (sequence(3356, 65001), 3356, None),  # a private number is no origin
+        (sequence(3356, 65001), 3356, None),  # a private AS number is not an origin
         (sequence(3356) + sequence(20, 10, kind=1), 10, "as_sets"),
         (b"", None, "no_origin"),
         (sequence(65001), None, "no_origin"),
-        (sequence(3356) + sequence(65001, kind=1), 3356, None),  # a set of private numbers is none either
-        (sequence(20, kind=1), None, "no_origin"),  # a path begins with a sequence
+        (sequence(3356) + sequence(65001, kind=1), 3356, None),  # nor is a set of private AS numbers
+        (sequence(20, kind=1), None, "no_origin"),  # a path must start with a sequence
         (
             sequence(3356) + sequence(65001, kind=3),
             None,
             "no_origin",
-        ),  # a confederation's, which must not leave it
+        ),  # a confederation's segment, which must not leave the confederation
     ],
 )
 def test_which_as_is_the_origin(
@@ -215,7 +215,7 @@ def test_default_routes_repetitions_and_other_records_are_counted(tmp_path: Path
         (route(b"\x0a", 8, sequence(1, 2)[:-1]), "record at byte 0 that cannot be parsed"),
     ],
 )
-def test_what_is_no_table_is_refused(content: bytes, says: str, tmp_path: Path) -> None:
+def test_an_invalid_table_is_refused(content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / "rib").write_bytes(content)
     with pytest.raises(InputError, match=says):
         read(tmp_path / "rib")
@@ -227,7 +227,7 @@ def test_no_such_table(tmp_path: Path) -> None:
 
 
 def old_route(prefix: bytes, bits: int, as_path: bytes, status: int = 1) -> bytes:
-    """Return a TABLE_DUMP record (RFC 6396 4.2), whose AS numbers have two bytes."""
+    """Return a TABLE_DUMP record (RFC 6396 4.2) with AS numbers of two bytes."""
     attributes = b"\x40\x01\x01\x00" + b"\x50\x02" + len(as_path).to_bytes(2) + as_path
     size = len(prefix)
     head = struct.pack(">HH", 0, 0) + prefix + struct.pack(">BBI", bits, status, 0) + bytes(size)
@@ -242,7 +242,7 @@ def route_6(prefix: bytes, bits: int, as_path: bytes) -> bytes:
 
 MADE = (
     route(b"\x0a\x00\x01", 24, sequence(3356, 13335))
-    + route(b"\x0a\x00\x07", 22, sequence(3356, 13335))  # bits behind the prefix
+    + route(b"\x0a\x00\x07", 22, sequence(3356, 13335))  # has host bits
     + route(b"\x0a\x00\x01", 24, sequence(3356, 16509))
     + route_6(b"\x20\x01\x0d\xb8", 32, sequence(3356) + sequence(30, 20, kind=1))
     + route_6(bytes(12) + b"\x0a\x00\x00\x01", 128, sequence(1, 2))  # ::10.0.0.1
@@ -267,7 +267,7 @@ def test_made_tables_are_read_as_pyasn_reads_them(tmp_path: Path) -> None:
 
 
 def _network(prefix: str) -> str:
-    """Return a prefix without the bits behind it, which pyasn keeps."""
+    """Return a prefix without host bits, which pyasn keeps."""
     return str(ipaddress.ip_network(prefix, strict=False))
 
 

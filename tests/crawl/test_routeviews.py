@@ -1,4 +1,4 @@
-"""The newest table of a day: of a past one the archive's last, whatever was fetched during the day."""
+"""A day's newest table. For a past day, this is the archive's last table, despite earlier downloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = "".join(f'<a href="rib.20240807.{hour:02}00.bz2">' for hour in (0, 2, 22)
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Iterator[EvilHost]:
-    """An archive with three tables of that day."""
+    """An archive with three tables for the day."""
 
     def answer(path: str) -> Iterable[bytes]:
         return [whole(PAGE.encode() if path.endswith("/RIBS/") else b"table")]
@@ -37,8 +37,8 @@ def fetch(archive: EvilHost, cache: Path) -> str:
     return path.name
 
 
-def asked(archive: EvilHost) -> list[str]:
-    """Return the names in the day's folder that were asked for; empty: that of the folder."""
+def requested_paths(archive: EvilHost) -> list[str]:
+    """Return the names requested in the day's folder; an empty name is the folder itself."""
     return [path.rpartition("/")[2] for path in archive.asked]
 
 
@@ -47,7 +47,7 @@ def test_a_table_that_was_fetched_during_the_day_is_not_the_last(archive: EvilHo
     folder.mkdir(parents=True)
     (folder / "rib.20240807.0200.bz2").write_bytes(b"table")
     assert [fetch(archive, tmp_path / "cache") for _ in range(3)] == [LAST] * 3
-    assert asked(archive) == ["", LAST]
+    assert requested_paths(archive) == ["", LAST]
 
 
 @pytest.mark.parametrize("damage", ["gone", "", "../x", "rib.20240807.9999.bz2"])
@@ -60,11 +60,11 @@ def test_a_note_that_names_no_table_is_not_believed(archive: EvilHost, tmp_path:
         (folder / "rib.20240807.last").write_text(damage)
     archive.asked.clear()
     assert fetch(archive, tmp_path / "cache") == LAST
-    assert asked(archive)[0] == ""
+    assert requested_paths(archive)[0] == ""
 
 
 @pytest.mark.parametrize(("now", "asks"), [((7, 23), True), ((8, 11), True), ((8, 12), False)])
-def test_until_the_next_noon_the_archive_is_asked(
+def test_until_the_next_noon_the_archive_is_requested(
     archive: EvilHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: tuple[int, int], asks: bool
 ) -> None:
     class Today(datetime):
@@ -74,4 +74,4 @@ def test_until_the_next_noon_the_archive_is_asked(
 
     monkeypatch.setattr(routeviews, "datetime", Today)
     assert [fetch(archive, tmp_path / "cache") for _ in range(2)] == [LAST] * 2
-    assert asked(archive) == ["", LAST, *[""] * asks]
+    assert requested_paths(archive) == ["", LAST, *[""] * asks]

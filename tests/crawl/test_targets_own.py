@@ -1,4 +1,4 @@
-"""The user's own target list: valid names, rejected lines, and the copy in the run."""
+"""The user's target list: valid names, rejected lines, and the copy in the run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_names(given: str, expected: str) -> None:
         *("a.example:443", "a@b.example", "a\x00b.example", "\u202e.example", "ü" * 64 + ".example"),
     ),
 )
-def test_what_is_no_name(given: str) -> None:
+def test_invalid_names_are_refused(given: str) -> None:
     with pytest.raises(NotAName) as caught:
         normalise(given)
     assert "\n" not in str(caught.value)
@@ -114,7 +114,7 @@ def test_every_line_is_used_or_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_comment_is_no_part_of_a_word(line: str, name: str | None, tmp_path: Path) -> None:
-    """What is in front of the `#` would be another name."""
+    """A `#` within a word does not start a comment, because the text before it would be another name."""
     (tmp_path / "l").write_text(f"{line}\nlast.example\n")
     found = own_list.read(tmp_path / "l")
     assert [target.domain for target in found.targets] == [*([name] if name else []), "last.example"]
@@ -167,7 +167,8 @@ def test_a_name_more_takes_little_memory(tmp_path: Path, make_run: MakeRun) -> N
         run = make_run(targets='source = "file"\nfile = "long.csv"')
         peaks.append(memory.peak_bytes(_STAGE, str(run.path)))
         assert pq.read_metadata(run.layout.targets).num_rows == names
-    # Nothing of a name stays in memory; a hash or a place of 8 bytes in numpy would, a string takes 70.
+    # Names do not stay in memory. A hash or a numpy index of 8 bytes per name would be allowed, but not a
+    # string of 70 bytes.
     assert (peaks[1] - peaks[0]) / (many - few) < 40
 
 

@@ -1,4 +1,4 @@
-"""`firstflight crawl`: exit statuses, resuming, lists, and what it refuses before anything is sent."""
+"""`firstflight crawl`: exit statuses, resumption, lists, and input that it refuses before it sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300, input=text)
 
 
-def test_rejected_lines_are_told_and_the_rest_is_done(world: World) -> None:
+def test_rejected_lines_are_reported_and_the_rest_is_done(world: World) -> None:
     done = run(world.argv(Path("-")), f"rank,domain\n1,{ONE}\n2,198.18.0.1\n3,{ONE}\n4\n5,{TWO}\n")
     assert done.returncode == 1, done.stderr
     assert {json.loads(line)["domain"] for line in done.stdout.splitlines()} == {ONE, TWO}
@@ -85,7 +85,7 @@ def test_name_without_address_and_resolver_that_is_gone(world: World) -> None:
     (row,) = world.crawl(["nowhere.downloads.test"])
     assert (row["ip"], row["outcome"], row["reason"]) == (None, "failed", "it has no address")
     many = [f"n{number}.downloads.test" for number in range(30)]
-    # No row: it is not known whether these have one.
+    # No row: it is unknown whether these names have an address.
     assert world.crawl(many, "--resolver", "127.0.0.9:5", status=3) == []
 
 
@@ -96,7 +96,7 @@ def test_rows_have_the_columns_of_the_kind(world: World) -> None:
     assert row["crawled_at"] < row["found_at"] and row["found_on"] == f"https://{ONE}/"
 
 
-def test_crawl_ends_when_nobody_reads_its_rows(world: World, tmp_path: Path) -> None:
+def test_crawl_ends_when_its_output_is_closed(world: World, tmp_path: Path) -> None:
     trap = "trap.downloads.test"
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\n{ONE}\n{trap}\n")
@@ -109,23 +109,23 @@ def test_crawl_ends_when_nobody_reads_its_rows(world: World, tmp_path: Path) -> 
 
 
 def test_a_request_that_waits_for_the_rate_is_not_sent_after_ctrl_c(world: World, tmp_path: Path) -> None:
-    """Of eight names one begins at once, the next after 100 s."""
+    """The first of eight names starts immediately, the next after 100 s."""
     names = [site.name for site in world.sites if site.kind == "files" and site.outcome == "found"][:8]
     targets = tmp_path / "t.csv"
     targets.write_text("domain\n" + "".join(f"{name}\n" for name in names))
 
-    def asked() -> int:
+    def request_count() -> int:
         return sum(len(world.asked(name)) for name in names)
 
-    before = asked()
+    before = request_count()
     crawl = subprocess.Popen(world.argv(targets, "--rate", "0.01"), stderr=subprocess.DEVNULL)
     try:
-        until(lambda: asked() > before, "the first request")
+        until(lambda: request_count() > before, "the first request")
         crawl.send_signal(signal.SIGINT)
         assert crawl.wait(90) == 130
     finally:
         crawl.kill()
-    assert asked() == before + 1
+    assert request_count() == before + 1
 
 
 def test_output_that_cannot_be_written_ends_it(world: World, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_dry_run_sends_nothing(world: World, tmp_path: Path) -> None:
 def test_a_file_that_is_no_journal_stays_as_it_is(
     world: World, tmp_path: Path, content: str, more: tuple[str, ...]
 ) -> None:
-    """But what may be the beginning of a journal's first line is one that was cut."""
+    """An exception is the start of a journal's first line: it counts as a journal that was cut."""
     targets, other = tmp_path / "t.csv", tmp_path / "other"
     targets.write_text("domain\n")
     other.write_text(content)
@@ -166,8 +166,8 @@ def test_a_file_that_is_no_journal_stays_as_it_is(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_killed_crawl_goes_on_where_it_was(world: World, tmp_path: Path, number: signal.Signals) -> None:
-    """The trap takes 200 requests, so that it is not done when the others are."""
+def test_killed_crawl_resumes_where_it_was(world: World, tmp_path: Path, number: signal.Signals) -> None:
+    """The trap needs 200 requests, so it finishes after the others."""
     names = [ONE, "robots-forbid.downloads.test", "trap.downloads.test"]
     targets, journal, out = tmp_path / "t.csv", tmp_path / "journal", tmp_path / "out"
     targets.write_text("domain\n" + "\n".join(names) + "\n")

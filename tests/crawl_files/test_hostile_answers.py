@@ -1,4 +1,4 @@
-"""Answers that are no HTTP, or odd HTTP: each costs its name an outcome, and none ends the crawl."""
+"""Answers that are no HTTP, or odd HTTP: each gives its name an outcome, and the crawl continues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 END = b"Connection: close\r\n\r\n"
 LINK = b'<a href="/x.pdf">x</a>'
 
-# What the start page answers, and the outcomes that are right for it.
+# The answer for the start page, and the correct outcomes.
 REPLIES: list[tuple[bytes, set[str]]] = [
     (b"", {"failed"}),
     (b"\x00" * 1000, {"failed"}),
@@ -87,7 +87,7 @@ def test_each_reply_is_an_outcome(tmp_path: Path) -> None:
     left, replies = iter(REPLIES), [b""]
 
     def answer(path: str) -> Iterable[bytes]:
-        """A name begins with robots.txt; its start page may be asked for several times."""
+        """A name's first request is for robots.txt. Several requests for the start page may follow."""
         if path == "/robots.txt":
             replies.append(next(left)[0])
         if path == "/":

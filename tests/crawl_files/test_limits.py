@@ -1,4 +1,4 @@
-"""Each limit of a name and of a request ends what it should end, against servers that would never do so."""
+"""The limits per name and per request work against servers that would continue forever."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def serving(answer: Callable[[Message], Message | None]) -> Iterator[str]:
 
 
 def without_answer(question: Message, code: dns.rcode.Rcode = dns.rcode.NXDOMAIN) -> Message:
-    """Return an answer that has a code alone."""
+    """Return an answer with only a response code."""
     message = dns.message.make_response(question)
     message.set_rcode(code)
     return message
@@ -69,7 +69,7 @@ def with_records(question: Message, *records: str) -> Message:
 
 @pytest.fixture
 def resolver() -> Iterator[str]:
-    """Return IP:PORT of a resolver that knows no name."""
+    """Return IP:PORT for a resolver that knows no name."""
     with serving(without_answer) as address:
         yield address
 
@@ -81,13 +81,13 @@ def resolver() -> Iterator[str]:
 def test_questions_to_others_have_a_rate(
     resolver: str, monkeypatch: pytest.MonkeyPatch, is_ours: bool, rate: float | None, is_limited: bool
 ) -> None:
-    """A name without any address takes two questions; what waits for a rate has a place of its own in it."""
+    """A name without any address needs two questions. Each waiting question reserves its time in the rate."""
     monkeypatch.setattr(lookup, "is_ours", lambda _: is_ours)
     monkeypatch.setattr(lookup, "RESOLVER_RATE", RATE)
-    asked = Lookup(resolver, Policy((), (), LOOPBACK, ""), rate=rate)
+    lookups = Lookup(resolver, Policy((), (), LOOPBACK, ""), rate=rate)
 
     async def all_names() -> None:
-        found = await asyncio.gather(*(asked.addresses(f"n{number}.test") for number in range(NAMES)))
+        found = await asyncio.gather(*(lookups.addresses(f"n{number}.test") for number in range(NAMES)))
         assert found == [[]] * NAMES
 
     begin = monotonic()
@@ -95,12 +95,12 @@ def test_questions_to_others_have_a_rate(
     if is_limited:
         assert monotonic() - begin >= (2 * NAMES - 1) / RATE
     else:
-        assert asked._pace.reserve("") == 0
+        assert lookups._pace.reserve("") == 0
 
 
 @pytest.mark.parametrize("code", [dns.rcode.NOERROR, dns.rcode.REFUSED])
 def test_names_in_a_row_may_be_silent(code: dns.rcode.Rcode) -> None:
-    """Their name servers do not answer, but the resolver does, if it is asked for the root."""
+    """The names' servers do not answer, but the resolver answers a question for the root."""
 
     def answer(question: Message) -> Message | None:
         name = question.question[0].name.to_text()
@@ -108,15 +108,15 @@ def test_names_in_a_row_may_be_silent(code: dns.rcode.Rcode) -> None:
             return without_answer(question, code)
         return None if name.startswith("silent") else with_records(question, f"{name} A 127.1.0.1")
 
-    async def ask(asked: Lookup) -> list[str]:
+    async def ask(lookup: Lookup) -> list[str]:
         for number in range(25):
             with pytest.raises(LookupError, match="the resolver did not answer"):
-                await asked.addresses(f"silent{number}.test")
-        return await asked.addresses("good.test")
+                await lookup.addresses(f"silent{number}.test")
+        return await lookup.addresses("good.test")
 
     with serving(answer) as address:
-        asked = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.02, attempts=1)
-        assert asyncio.run(ask(asked)) == ["127.1.0.1"]
+        lookup = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.02, attempts=1)
+        assert asyncio.run(ask(lookup)) == ["127.1.0.1"]
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_a_resolver_that_is_gone_makes_no_name_fail(silent: int, found: list[str
         return None if left >= 0 else with_records(question, "good.test. A 127.1.0.1")
 
     with serving(answer) as address:
-        asked = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.1, attempts=1)
+        lookup = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.1, attempts=1)
         if found is None:
             with pytest.raises(ResolverDown, match="does not answer"):
-                asyncio.run(asked.addresses("good.test"))
+                asyncio.run(lookup.addresses("good.test"))
         else:
-            assert asyncio.run(asked.addresses("good.test")) == found
+            assert asyncio.run(lookup.addresses("good.test")) == found
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_an_alias_of_a_name_on_a_list_is_blocked(listed: str, why: str | None, t
         return with_records(question, *chain)
 
     with serving(answer) as address:
-        asked = Lookup(address, Policy((), [optout], LOOPBACK, ""), rate=0)
+        lookup = Lookup(address, Policy((), [optout], LOOPBACK, ""), rate=0)
         if why is None:
-            assert asyncio.run(asked.addresses("a.test")) == ["127.1.0.1"]
+            assert asyncio.run(lookup.addresses("a.test")) == ["127.1.0.1"]
         else:
             with pytest.raises(Blocked) as caught:
-                asyncio.run(asked.addresses("a.test"))
+                asyncio.run(lookup.addresses("a.test"))
             assert (str(caught.value), caught.value.address) == (why, "127.1.0.1")

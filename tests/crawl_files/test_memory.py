@@ -1,4 +1,4 @@
-"""What a crawl keeps in memory grows neither with the number of names nor with what servers send."""
+"""A crawl's memory grows neither with the number of names nor with the servers' answers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from bench import process
 from tests.crawl_files.world import World
 
-# Each sends without end, or much more than is kept.
+# Each server sends forever, or much more than the crawl keeps.
 GREEDY = ["robots-endless", "giant-page", "endless-fields", "bomb", "no-length"]
 # Millions of bytes: the text of a page of 1 MB, 500 KiB of rules; their servers send up to 64 MB each.
 MOST_MB = 100.0
 
 
 def test_memory_does_not_grow_with_the_names() -> None:
-    """800 names more; a connection that stays costs some 20 kB, so that 8 MB are less than half of them."""
-    argv = [sys.executable, "-m", "bench.crawl", "--names", "600", "1400", "--limit", "8"]
+    """800 more names. An open connection costs about 20 kB, so the limit of 8 MB is less than half of 800."""
+    argv = [sys.executable, "-m", "bench.engines.crawl", "--names", "600", "1400", "--limit", "8"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=540)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1,400 files found" in done.stdout

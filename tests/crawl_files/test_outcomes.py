@@ -1,4 +1,4 @@
-"""Every site of the lab, crawled on loopback: each row equals what the site declares."""
+"""Every site of the lab, crawled on loopback: each row equals the site's declaration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPARED = ("outcome", "url", "status", "method", "size", "size_is_lower_bound",
 
 @dataclass(frozen=True)
 class Crawled:
-    """The rows of one crawl of all sites, by name, and the requests for each: method, path, user agent."""
+    """The rows of a crawl of all sites by domain, and the requests of each: method, path, user agent."""
 
     rows: dict[str, Row]
     asked: dict[str, list[tuple[str, str, str]]]
@@ -26,8 +26,8 @@ def crawled(world: World) -> Crawled:
     before = {name: len(world.asked(name)) for name in names}
     found = world.crawl(names)
     assert len(found) == len(names)
-    asked = {name: world.asked(name)[before[name] :] for name in names}
-    return Crawled({row["domain"]: row for row in found}, asked)
+    requests = {name: world.asked(name)[before[name] :] for name in names}
+    return Crawled({row["domain"]: row for row in found}, requests)
 
 
 def declared(site: FileSite) -> Row:
@@ -44,7 +44,7 @@ def test_every_row_equals_what_the_site_declares(world: World, crawled: Crawled)
         row, wanted = crawled.rows[site.name], declared(site)
         got = {name: row[name] for name in COMPARED}
         if wanted["size_is_lower_bound"] and got["size"] is not None:
-            # What is kept is a few TLS records more than the limit.
+            # The kept body exceeds the limit by a few TLS records.
             got["size"] = wanted["size"] if 0 <= got["size"] - wanted["size"] < 100_000 else got["size"]
         if got != wanted:
             different[site.name] = (got, wanted, row["reason"])
@@ -57,10 +57,10 @@ def test_outcomes_of_the_sites_are_all_that_there_are(world: World) -> None:
     assert {site.outcome for site in world.sites} == set(OUTCOMES)
 
 
-def test_every_request_names_us_and_whom_to_ask(world: World, crawled: Crawled) -> None:
-    asked = [request for site in world.sites for request in crawled.asked[site.name]]
-    assert len(asked) > 2 * len(crawled.rows)
-    assert all(agent.startswith("firstflight/") and "crawl@example.org" in agent for _, _, agent in asked)
+def test_every_request_names_us_and_a_contact(world: World, crawled: Crawled) -> None:
+    requests = [request for site in world.sites for request in crawled.asked[site.name]]
+    assert len(requests) > 2 * len(crawled.rows)
+    assert all(agent.startswith("firstflight/") and "crawl@example.org" in agent for _, _, agent in requests)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_every_request_names_us_and_whom_to_ask(world: World, crawled: Crawled) 
         ("bomb", ["/robots.txt", "/"]),
         ("blocked", []),
         ("umlauts", ["/robots.txt", "/", "/%C3%A4", "/%C3%BC.bin"]),
-        # www. of it is at another address, so it is not the name's own.
+        # The `www.` name has another address, so it does not belong to the site.
         ("www-elsewhere", ["/robots.txt"]),
-        # robots.txt of the name redirects to that of www., which is asked for once more for its own pages.
+        # robots.txt redirects to the robots.txt of `www.`, which is requested again for the pages of `www.`.
         ("redirect-www", ["/robots.txt"] * 3 + ["/"] * 2 + ["/files/download.bin"]),
     ],
 )
 def test_nothing_else_is_asked_for(crawled: Crawled, label: str, paths: list[str]) -> None:
-    asked = [path for _, path, _ in crawled.asked[f"{label}.downloads.test"]]
-    assert sorted(asked) == sorted(paths)
+    requested_paths = [path for _, path, _ in crawled.asked[f"{label}.downloads.test"]]
+    assert sorted(requested_paths) == sorted(paths)
 
 
 def test_crawl_trap_ends_at_the_limit_of_requests(crawled: Crawled) -> None:
@@ -103,7 +103,7 @@ def test_redirects_are_followed_five_times(crawled: Crawled) -> None:
     assert paths == ["/", "/a", "/aa", "/aaa", "/aaaa", "/aaaaa"]
 
 
-def test_what_could_not_be_read_is_said(crawled: Crawled) -> None:
+def test_unreadable_pages_are_reported(crawled: Crawled) -> None:
     row = crawled.rows["unknown-coding.downloads.test"]
     assert row["reason"] == "a page has a content coding that cannot be read: x-lab"
 

@@ -1,4 +1,4 @@
-"""Whom a crawl may contact, and that this is asked where the socket is opened."""
+"""The hosts that a crawl may contact, and the check of the policy when a socket is opened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from crawler.files.wire import Wire
 from firstflight.errors import UsageError
 from tests.crawl_files.world import World
 
-# A crawl of one name, with the policy's answers to questions about the name and about `www.` of it.
+# A crawl of a single name, with the policy's answers for the name and for its `www.` name.
 SCRIPT = """
 import json, sys
 from crawler.files import crawl
@@ -51,8 +51,8 @@ Answers = list[str | None]
 FREE: Answers = [None] * 50
 
 
-def one_crawl(world: World, name: str, own: Answers, address: str, of_www: Answers = FREE) -> list[str]:
-    argv = [sys.executable, "-c", SCRIPT, name, json.dumps([own, of_www]), address, str(world.authority)]
+def one_crawl(world: World, name: str, answers: Answers, address: str, of_www: Answers = FREE) -> list[str]:
+    argv = [sys.executable, "-c", SCRIPT, name, json.dumps([answers, of_www]), address, str(world.authority)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout)
@@ -77,7 +77,7 @@ def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers,
 
 @pytest.mark.parametrize("permitted", [2, 4, 20])
 def test_an_opt_out_during_a_crawl_is_blocked(world: World, permitted: int) -> None:
-    """Behind robots.txt, the start page, some pages: `blocked`, as docs/operations.md promises."""
+    """After robots.txt, the start page and some pages, the outcome is `blocked` (docs/operations.md)."""
     name = "trap.downloads.test"
     address = next(site.ip for site in world.sites if site.name == name)
     assert address is not None
@@ -89,7 +89,7 @@ def test_an_opt_out_during_a_crawl_is_blocked(world: World, permitted: int) -> N
     ("of_www", "outcome", "reason", "paths"),
     [
         ([], "elsewhere", "redirect of robots.txt", ["/robots.txt"]),
-        # The entry comes when the redirect has been taken for the name's own.
+        # The entry arrives after the crawl has accepted the redirect.
         ([None], "blocked", "too late", ["/robots.txt"]),
         (FREE, "found", None, ["/robots.txt"] * 3 + ["/"] * 2 + ["/files/download.bin"]),
     ],
@@ -97,7 +97,7 @@ def test_an_opt_out_during_a_crawl_is_blocked(world: World, permitted: int) -> N
 def test_the_policy_is_asked_about_the_host_of_each_request(
     world: World, of_www: Answers, outcome: str, reason: str | None, paths: list[str]
 ) -> None:
-    """All pages of the site are at `www.` of its name, to which it redirects."""
+    """The site redirects to the `www.` name, which has all pages."""
     name = "redirect-www.downloads.test"
     address = next(site.ip for site in world.sites if site.name == name)
     assert address is not None
@@ -120,16 +120,16 @@ def test_address_of_the_other_family(world: World) -> None:
 
 
 def test_own_addresses_are_not_crawled() -> None:
-    """In this namespace only: an address that is nobody's special one, on lo."""
-    own, other = "192.0.1.7", "192.0.1.8"
-    subprocess.run(["ip", "addr", "add", f"{own}/32", "dev", "lo"], check=True)
+    """The test adds an ordinary public address to lo, in this namespace only."""
+    local_address, other = "192.0.1.7", "192.0.1.8"
+    subprocess.run(["ip", "addr", "add", f"{local_address}/32", "dev", "lo"], check=True)
     try:
         policy = Policy((), (), (), "crawl@example.org")
-        assert policy.why_not(own) == "its address is this machine's"
+        assert policy.why_not(local_address) == "its address is this machine's"
         assert policy.why_not(other) is None
     finally:
-        subprocess.run(["ip", "addr", "del", f"{own}/32", "dev", "lo"], check=True)
-    assert policy.why_not(own) is None
+        subprocess.run(["ip", "addr", "del", f"{local_address}/32", "dev", "lo"], check=True)
+    assert policy.why_not(local_address) is None
 
 
 def test_lists_networks_and_contact(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_requests_of_an_address_and_all_requests_keep_their_distance() -> None:
     now = [100.0]
     pace = Pace(10, 1, lambda: now[0])
     assert [round(pace.reserve("a"), 6) for _ in range(3)] == [0, 1, 2]
-    assert round(pace.reserve("b"), 6) == 0.1  # none of all begins then
+    assert round(pace.reserve("b"), 6) == 0.1  # the first time without another request
     assert pace.limit() == "rate"
     assert round(pace.reserve("b"), 6) == 1.1 and pace.limit() == "limit per address"
     now[0] = 110.0
@@ -168,7 +168,7 @@ def test_requests_that_wait_for_their_address_and_others_keep_the_rate_together(
     pace = Pace(10, 1, lambda: now[0])
 
     def begins(letter: str, count: int) -> list[float]:
-        return [round(now[0] - 100 + pace.reserve(f"{letter}{one}"), 6) for one in range(count)]
+        return [round(now[0] - 100 + pace.reserve(f"{letter}{number}"), 6) for number in range(count)]
 
     assert begins("a", 5) == [0, 0.1, 0.2, 0.3, 0.4]
     now[0] = 100.45
@@ -176,8 +176,8 @@ def test_requests_that_wait_for_their_address_and_others_keep_the_rate_together(
     assert begins("b", 10) == [0.5, 0.6, 0.7, 0.8, 0.9, 1.5, 1.6, 1.7, 1.8, 1.9]
 
 
-def test_what_was_held_begins_at_the_rate() -> None:
-    """Also per address; and who was held gets to know for how long."""
+def test_held_requests_resume_at_the_rate() -> None:
+    """The rate per address holds, too, and each waiting request gets the time that it waited."""
     ends: dict[str, list[float]] = {"a": [], "b": []}
     free = False
 
@@ -202,7 +202,7 @@ def test_what_was_held_begins_at_the_rate() -> None:
     assert all(max(moments) - freed >= 4 / 10 for moments in ends.values())
 
 
-def test_a_turn_says_how_long_it_took() -> None:
+def test_a_turn_reports_how_long_it_took() -> None:
     """That is no part of a name's time, whatever the rate that all names share."""
 
     async def crawl() -> tuple[float, float]:
@@ -216,7 +216,7 @@ def test_a_turn_says_how_long_it_took() -> None:
 
 
 @pytest.mark.parametrize("is_free", [True, False])
-def test_who_waits_for_a_turn_is_stopped(is_free: bool) -> None:
+def test_waiting_for_a_turn_can_be_stopped(is_free: bool) -> None:
     """The second request has its turn after 1,000 s, or never."""
 
     async def crawl() -> list[BaseException | float]:
@@ -234,12 +234,12 @@ def test_who_waits_for_a_turn_is_stopped(is_free: bool) -> None:
 
 def test_a_hold_is_no_part_of_a_names_time() -> None:
     """Two hours in which nothing might be sent, of a name that has ten minutes."""
-    now, asked = [0.0], list[str]()
+    now, requested = [0.0], list[str]()
 
     async def fetch(visit: Visit, request: Asked) -> Answer:
         now[0] += 7200
         visit.extend(7200)
-        asked.append(request.url)
+        requested.append(request.url)
         return Answer(200, {"content-type": "text/html"}, b"<a href=/1><a href=/2>")
 
     async def addresses(_: str) -> list[str]:
@@ -248,16 +248,16 @@ def test_a_hold_is_no_part_of_a_names_time() -> None:
     wire = Wire("127.0.0.1", lambda *_: None, 1_000_000)
     visit = Visit("a.test", wire, Limits(), fetch, addresses, clock=lambda: now[0])
     asyncio.run(visit.run())
-    assert (visit.outcome, len(asked)) == ("nothing_found", 3)
+    assert (visit.outcome, len(requested)) == ("nothing_found", 3)
 
 
 def test_pages_of_others_are_no_part_of_a_names_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour until a page is read, in one second of processor time: the name has ten minutes, and 2.5 s."""
-    now, asked = [0.0], list[str]()
+    """Reading a page takes an hour, but 1 s of processor time. The limits are 10 min, and 2.5 s of that."""
+    now, requested = [0.0], list[str]()
 
     async def fetch(_: Visit, request: Asked) -> Answer:
-        asked.append(request.url)
-        return Answer(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(asked))
+        requested.append(request.url)
+        return Answer(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(requested))
 
     async def addresses(_: str) -> list[str]:
         return []
@@ -271,7 +271,7 @@ def test_pages_of_others_are_no_part_of_a_names_time(monkeypatch: pytest.MonkeyP
     limits = Limits(processor_seconds=2.5)
     visit = Visit("a.test", wire, limits, fetch, addresses, clock=lambda: now[0])
     asyncio.run(visit.run())
-    assert (visit.outcome, visit.reason, len(asked)) == ("limit", "2.5 seconds of processor time", 3)
+    assert (visit.outcome, visit.reason, len(requested)) == ("limit", "2.5 seconds of processor time", 3)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_form_of_resolvers(text: str, found: tuple[str, int] | None) -> None:
         endpoint(text)
 
 
-def test_the_pace_says_what_the_newest_request_waited_for() -> None:
+def test_the_pace_reports_what_the_newest_request_waited_for() -> None:
     now = [0.0]
     pace = Pace(10, 1, lambda: now[0])
     assert pace.limit() is None

@@ -1,4 +1,4 @@
-"""robots.txt by RFC 9309: status, groups, the longest match, and what cannot be read."""
+"""robots.txt by RFC 9309: status, groups, the longest match, and unreadable files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URL = "https://a.test/files/x.pdf?y=1"
         *((304, "unreachable"), (102, "unreachable"), (600, "unreachable")),
     ],
 )
-def test_status_says_what_holds(status: int, state: str) -> None:
+def test_the_status_decides_which_rules_apply(status: int, state: str) -> None:
     rules = robots.of_answer(status, b"User-agent: *\nDisallow: /files\n", is_whole=True)
     assert rules.state == state
     assert rules.allows("https://a.test/") == (state != "unreachable")
@@ -36,10 +36,10 @@ def test_status_says_what_holds(status: int, state: str) -> None:
         ("User-agent: other\nDisallow: /\n", True),
         ("User-agent: other\nUser-agent: FirstFlight\nDisallow: /\n", False),
         ("User-agent: firstflight/2.0 (comment)\nDisallow: /\n", False),
-        # A group is for a whole product token, not for the beginning of ours.
+        # A group must match the whole product token, not just its start.
         ("User-agent: first\nDisallow: /\n\nUser-agent: *\nAllow: /\n", True),
         ("User-agent: firstflight-images\nDisallow: /\n", True),
-        # Our group wins over that of all, wherever it stands; two of ours are one.
+        # Our group has precedence over `*` at any position in the file. Two groups for us are merged.
         ("User-agent: *\nDisallow: /\n\nUser-agent: firstflight\nDisallow: /other\n", True),
         ("User-agent: firstflight\nAllow: /x\n\nUser-agent: firstflight\nDisallow: /files\n", False),
         # The longest match wins; of equals, Allow.
@@ -54,7 +54,7 @@ def test_status_says_what_holds(status: int, state: str) -> None:
         ("\x00\xff" * 100, True),
     ],
 )
-def test_rules_of_a_whole_file(text: str, allowed: bool) -> None:
+def test_rules_of_a_complete_file(text: str, allowed: bool) -> None:
     rules = robots.of_answer(200, text.encode("utf-8", "surrogateescape"), is_whole=True)
     assert rules.allows(URL) == allowed
 
@@ -74,7 +74,7 @@ def test_a_body_in_a_coding_that_is_not_read_is_unreachable() -> None:
 
 
 def test_half_a_megabyte_of_rules_is_one_decision() -> None:
-    """The rules that take longest: many stars. It ends, which a backtracking match does not."""
+    """Rules with many stars take longest. A backtracking match would not finish."""
     rule = "Disallow: /" + "*a" * 200 + "$\n"
     rules = robots.of_answer(200, ("User-agent: *\n" + rule * 1000).encode(), is_whole=True)
     assert rules.allows("https://a.test/" + "a" * 1500 + "b")

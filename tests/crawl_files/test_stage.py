@@ -68,13 +68,13 @@ def with_targets(config: Path) -> Run:
 
 
 def at_rate(run: Run, per_second: float, name: str = "per_address_rate") -> None:
-    """Set the requests a second, to an address or (`rate`) of all, for the stages that begin from now on."""
+    """Set the requests per second to an address, or (`rate`) in total, for stages that start later."""
     given = json.loads(run.layout.settings.read_text())
     given["crawl"][name] = per_second
     run.layout.settings.write_text(json.dumps(given))
 
 
-def test_killed_stage_goes_on_and_every_name_is_one_row(config: Path, world: World) -> None:
+def test_killed_stage_resumes_and_every_name_is_one_row(config: Path, world: World) -> None:
     run = with_targets(config)
     at_rate(run, 1)  # the trap takes 40 s
     journal, before = run.layout.stage("crawl") / "journal.jsonl", len(world.asked("trap.downloads.test"))
@@ -85,11 +85,11 @@ def test_killed_stage_goes_on_and_every_name_is_one_row(config: Path, world: Wor
     process.wait()
     assert not run.done("crawl")
     at_rate(run, 20)
-    asked = {name: len(world.asked(f"{name}.downloads.test")) for name in NAMES}
+    requests_before = {name: len(world.asked(f"{name}.downloads.test")) for name in NAMES}
     done = stage(run, "crawl")
     assert done.returncode == 0, done.stderr
     after = {name: len(world.asked(f"{name}.downloads.test")) for name in NAMES}
-    assert [after[name] - asked[name] for name in NAMES[:-1]] == [0] * (len(NAMES) - 1)
+    assert [after[name] - requests_before[name] for name in NAMES[:-1]] == [0] * (len(NAMES) - 1)
     assert len(last_crawl(world.asked("trap.downloads.test"))) == 40
     report = run.report("crawl")
     assert report is not None and run.done("crawl") and not journal.exists()
@@ -125,21 +125,21 @@ def test_stop_file_ends_it_before_the_next_request(config: Path, world: World) -
 
 
 def test_stop_file_ends_what_waits_for_the_rate(config: Path, world: World) -> None:
-    """Of three names one begins at once, the next after 100 s."""
+    """The first of three names starts immediately, the next after 100 s."""
     names = ["one", "two", "five"]
     (config.parent / "names.txt").write_text("".join(f"{name}.downloads.test\n" for name in names))
     run = with_targets(config)
     at_rate(run, 0.01, "rate")
 
-    def asked() -> int:
+    def request_count() -> int:
         return sum(len(world.asked(f"{name}.downloads.test")) for name in names)
 
-    before = asked()
+    before = request_count()
     process = subprocess.Popen([*FIRSTFLIGHT, "stage", "crawl", "--run", run.id], stderr=subprocess.DEVNULL)
-    until(lambda: asked() > before, "the first request")
+    until(lambda: request_count() > before, "the first request")
     run.layout.stop_file.touch()
     assert process.wait(90) == 130
-    assert asked() == before + 1
+    assert request_count() == before + 1
 
 
 def test_rows_in_the_store(config: Path, world: World) -> None:
@@ -184,7 +184,7 @@ def test_run_without_it_refuses_it(config: Path) -> None:
     assert done.returncode == 2 and "crawl" in done.stderr
 
 
-def test_dry_run_tells_what_it_would_do(config: Path) -> None:
+def test_dry_run_prints_what_it_would_do(config: Path) -> None:
     argv = [*FIRSTFLIGHT, "campaign", "run", "--config", str(config), "--dry-run"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert "crawl: the web site of each name" in done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""URLs of pages and redirects: which are asked for, and in which form; what a page links to."""
+"""URLs of pages and redirects: the requested URLs, their form, and a page's links."""
 
 from __future__ import annotations
 

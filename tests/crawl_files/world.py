@@ -19,7 +19,7 @@ from tests.resolve.named import Named
 from tests.waiting import until
 
 FIRST = "127.1.0.1"
-# What the lab's list has by network is on a list of the test by address.
+# The lab's list blocks a network; the test's list blocks this address.
 BLOCKED = file_sites.sites()[0].ip
 
 Row = dict[str, Any]
@@ -37,11 +37,11 @@ class World:
 
     @property
     def odd(self) -> str | None:
-        """An address of the odd server, which serves names that are not among the sites there too."""
+        """An address of the odd server, which also serves names that are not among the sites."""
         return next(site.ip for site in self.sites if site.kind == "odd")
 
     def argv(self, targets: Path, *more: str) -> list[str]:
-        """Return the command line of a crawl of the names in `targets`."""
+        """Return the command line for a crawl of the names in `targets`."""
         return [
             *(sys.executable, "-P", "-m", "cli", "crawl", "--targets", str(targets)),
             *("--resolver", f"127.0.0.1:{self.named.port}", "--roots", str(self.authority)),
@@ -60,7 +60,7 @@ class World:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def asked(self, name: str) -> list[tuple[str, str, str]]:
-        """Return (method, path, user agent) of all requests for a name or `www.` of it, of either server."""
+        """Return (method, path, user agent) of all requests to both servers for a name or its `www.` name."""
         found = []
         for line in self.logs[1].read_text().splitlines():
             if line.startswith("["):
@@ -75,10 +75,10 @@ class World:
         return found
 
 
-def last_crawl(asked: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Return the requests of the last crawl among those for a name: each begins with robots.txt."""
-    begin = max(place for place, (_, path, _) in enumerate(asked) if path == "/robots.txt")
-    return asked[begin:]
+def last_crawl(requests: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Return the requests in a name's last crawl. A crawl's first request is for robots.txt."""
+    begin = max(place for place, (_, path, _) in enumerate(requests) if path == "/robots.txt")
+    return requests[begin:]
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def running(folder: Path, first: str = FIRST) -> Iterator[World]:
     """Run the servers in this namespace; their addresses begin with `first`."""
     sites = file_sites.sites(first)
     authority = certificates.make_authority(folder)
-    zone = "".join(f"{one.name}. 60 IN A {one.data}\n" for one in file_host.records(sites))
+    zone = "".join(f"{record.name}. 60 IN A {record.data}\n" for record in file_host.records(sites))
     named = Named(folder, {ZONE: zone})
     named.start()
     world = World(folder, sites, named, authority.path)

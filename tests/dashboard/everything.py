@@ -1,4 +1,4 @@
-"""A store with rows of every kind that pages show, and the dashboard on it."""
+"""A store with rows of every kind that pages show, and a dashboard for this store."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ DOWNLOADS_AT = DAY + 86_400 * 10**9
 def fill(campaign: str, folder: Path) -> str:
     """Copy the store `campaign` below `folder`, add rows of the other kinds, and return its address."""
     shutil.copytree(campaign.removeprefix("chdb:"), folder / "store", symlinks=True)
-    one = {"run": RUN, "vantage": "hamburg", "repetition": 1, "sent_at": DAY}
+    common = {"run": RUN, "vantage": "hamburg", "repetition": 1, "sent_at": DAY}
     probes = [
-        iack(20_000, 3_000, **one, domain="a.example"),
-        probe("coalesced", **one, domain="b.example", clock_offset_us=1_500),
-        iack(20_000, 3_000, **one, domain="h.example", cdn=HOSTILE),
+        iack(20_000, 3_000, **common, domain="a.example"),
+        probe("coalesced", **common, domain="b.example", clock_offset_us=1_500),
+        iack(20_000, 3_000, **common, domain="h.example", cdn=HOSTILE),
     ]
     slots = [slot(n, "iack" if n % 2 else "coalesced", 20_000 + n, 24_000 + n) for n in range(120)]
     slots.append(slot(120, None, None, None))
-    here = folder / "files"
+    files = folder / "files"
     url = f"chdb:{folder / 'store'}"
     results = loader.load_files(
         [
-            write(here / "quic_probe.parquet", probes),
-            write(here / "watch_slot.parquet", slots, "watch_slot"),
-            write(here / "quic_handshake.parquet", [handshake(**one | SHOWN)], "quic_handshake"),
+            write(files / "quic_probe.parquet", probes),
+            write(files / "watch_slot.parquet", slots, "watch_slot"),
+            write(files / "quic_handshake.parquet", [handshake(**common | SHOWN)], "quic_handshake"),
             write(
-                here / "download.parquet",
+                files / "download.parquet",
                 [
                     download(run=RUN, started_at=DOWNLOADS_AT, application_goodput_bps=8_000_000),
                     download(run=RUN, started_at=DOWNLOADS_AT, position=2, outcome="timeout"),
@@ -67,7 +67,7 @@ def fill(campaign: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def everything(campaign: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of that store."""
+    """The store's address."""
     return fill(campaign, tmp_path_factory.mktemp("everything"))
 
 
@@ -79,5 +79,5 @@ def pages(everything: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (reports / RUN / "index.html").write_text("<!doctype html><title>the report</title>")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_REPORTS", str(reports))
-        with dashboard(everything) as one:
-            yield one
+        with dashboard(everything) as served:
+            yield served

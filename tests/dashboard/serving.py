@@ -17,7 +17,7 @@ from tests.store.serving import FIRSTFLIGHT
 
 @dataclass(frozen=True)
 class Got:
-    """An answer by HTTP."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class Got:
 
 
 class Dashboard:
-    """A dashboard that runs."""
+    """A running dashboard."""
 
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
@@ -38,7 +38,7 @@ class Dashboard:
     def get(
         self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET", ca: str | None = None
     ) -> Got:
-        """Ask for a path. `ca`: the file of a certificate that is trusted."""
+        """Request a path. `ca`: the file with a trusted certificate."""
         parts = urlsplit(self.url)
         assert parts.hostname and parts.port
         connection: http.client.HTTPConnection
@@ -58,7 +58,7 @@ class Dashboard:
 
 @contextmanager
 def dashboard(store: str, *options: str) -> Iterator[Dashboard]:
-    """Serve the store of this address on a free port until the end of the block."""
+    """Serve the store with this address on a free port during the block."""
     process = subprocess.Popen(
         [FIRSTFLIGHT, "dashboard", "--port", "0", *options],
         stderr=subprocess.PIPE,

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from reports import query
-from reports.dashboard.refusal import HEADERS
+from reports.dashboard.connection.refusal import HEADERS
 from store import open_store
 from tests.browser import DESK, PHONE, Browser
 from tests.browser import browser as browser
@@ -33,8 +33,8 @@ HOSTILE = "\"><script>document.title='caught'</script>"
 @pytest.fixture(scope="module")
 def served(campaign: str) -> Iterator[Dashboard]:
     """The dashboard on the campaign's store."""
-    with dashboard(campaign) as one:
-        yield one
+    with dashboard(campaign) as server:
+        yield server
 
 
 def cells(page: str) -> list[list[str]]:
@@ -47,7 +47,7 @@ def cells(page: str) -> list[list[str]]:
 
 
 def expected(campaign: str, name: str, **given: str) -> list[dict[str, Any]]:
-    """Return the same answer by the library."""
+    """Return the same answer from the library."""
     with open_store(campaign) as store:
         return query.rows(store, name, given)
 
@@ -62,12 +62,14 @@ def test_the_list_leads_to_every_query(served: Dashboard) -> None:
 def test_page_and_files_have_the_answer_to_the_address(served: Dashboard, campaign: str) -> None:
     wanted = expected(campaign, "iack_share", cdn="Others", all_addresses="true")
     assert wanted and wanted != expected(campaign, "iack_share")
-    where, parameters = "/queries/iack_share", "?cdn=Others&all_addresses=true&since="
-    page = served.get(where + parameters)
+    path, parameters = "/queries/iack_share", "?cdn=Others&all_addresses=true&since="
+    page = served.get(path + parameters)
     assert page.status == 200
     shown = cells(page.text)
-    assert [row[:3] for row in shown] == [[one["day"], one["cdn"], one["vantage"]] for one in wanted]
-    assert [row[5] for row in shown] == [str(one["probes"]) for one in wanted]
+    assert [row[:3] for row in shown] == [
+        [expected_row["day"], expected_row["cdn"], expected_row["vantage"]] for expected_row in wanted
+    ]
+    assert [row[5] for row in shown] == [str(expected_row["probes"]) for expected_row in wanted]
     assert f">{len(wanted)} row" in page.text
     assert "cdn = &#39;Others&#39;" in page.text  # its SQL
     assert 'value="Others"' in page.text  # its form
@@ -79,11 +81,15 @@ def test_page_and_files_have_the_answer_to_the_address(served: Dashboard, campai
         read = pyarrow.csv.read_csv if ".csv" in link else pyarrow.parquet.read_table
         table = read(io.BytesIO(got.body))
         assert table.column_names == list(query.load("iack_share").columns)
-        assert table["probes"].to_pylist() == [one["probes"] for one in wanted]
+        assert table["probes"].to_pylist() == [expected_row["probes"] for expected_row in wanted]
 
 
 def test_a_query_that_needs_a_value_is_an_empty_form_first(served: Dashboard) -> None:
-    name = next(one for one in query.names() if any(p.default is None for p in query.load(one).parameters))
+    name = next(
+        query_name
+        for query_name in query.names()
+        if any(p.default is None for p in query.load(query_name).parameters)
+    )
     page = served.get(f"/queries/{name}")
     assert page.status == 200 and " required" in page.text and "<h2>Answer" not in page.text
     refused = served.get(f"/queries/{name}.csv")
@@ -114,13 +120,13 @@ def test_a_failure_is_a_page_with_its_status(
     assert sentence in html.unescape(got.text) and 'role="alert"' in got.text
 
 
-def test_every_answer_permits_nothing_from_elsewhere(served: Dashboard) -> None:
+def test_every_answer_permits_no_external_content(served: Dashboard) -> None:
     answers = [
         served.get(path) for path in ("/queries", "/nosuch", "/dashboard.css", "/queries/iack_share?x=1")
     ]
     answers.append(served.get("/queries", {"Host": "rebound.example"}))
     answers.append(served.get("/queries", method="POST"))
-    assert [one.status for one in answers] == [200, 404, 200, 400, 421, 405]
+    assert [answer.status for answer in answers] == [200, 404, 200, 400, 421, 405]
     for got in answers:
         assert {key: got.headers.get(key.lower()) for key in HEADERS} == HEADERS
         assert got.headers["cache-control"] == "no-store"
@@ -152,17 +158,17 @@ def test_text_of_an_address_is_only_text(served: Dashboard, browser: Browser) ->
 def test_pages_in_a_browser(served: Dashboard, browser: Browser, size: tuple[int, int]) -> None:
     for path in ("/queries", "/queries/iack_share", "/queries/nosuch"):
         visit = browser.open(served.url + path, size)
-        own = [line for line in visit.complaints if "404 (Not Found)" not in line]
-        assert own == []
-        assert all(one.startswith((served.url, "data:")) for one in visit.requests), visit.requests
+        complaints = [line for line in visit.complaints if "404 (Not Found)" not in line]
+        assert complaints == []
+        assert all(url.startswith((served.url, "data:")) for url in visit.requests), visit.requests
         assert browser.script("return document.documentElement.scrollWidth") <= size[0]
         unlabelled = browser.script(
-            "return [...document.querySelectorAll('input,select')].filter(one => !one.labels.length).length"
+            "return [...document.querySelectorAll('input,select')].filter(node => !node.labels.length).length"
         )
         assert unlabelled == 0
 
 
-def test_the_form_asks_by_the_address(served: Dashboard, browser: Browser, campaign: str) -> None:
+def test_the_form_sets_the_address(served: Dashboard, browser: Browser, campaign: str) -> None:
     browser.open(f"{served.url}/queries/iack_share")
     browser.driver.find_element("id", "p-cdn").send_keys("Others")
     browser.press("form button")
@@ -171,38 +177,38 @@ def test_the_form_asks_by_the_address(served: Dashboard, browser: Browser, campa
     assert len(rows) == len(expected(campaign, "iack_share", cdn="Others")) > 0
 
 
-def test_a_store_that_is_away_is_a_page(tmp_path: Path) -> None:
-    with dashboard(f"chdb:{tmp_path / 'none'}") as one:
-        got = one.get("/queries/iack_share")
+def test_an_unavailable_store_is_a_page(tmp_path: Path) -> None:
+    with dashboard(f"chdb:{tmp_path / 'none'}") as server:
+        got = server.get("/queries/iack_share")
         assert got.status == 503 and "firstflight db migrate" in got.text
         assert "retry-after" in got.headers
         assert not (tmp_path / "none").exists()
         with open_store(f"chdb:{tmp_path / 'none'}", write=True):
-            held = one.get("/queries/iack_share.csv")
-        assert held.status == 503 and "is in use by process" in held.text
-        old = one.get("/queries/iack_share")  # a database without tables
+            locked = server.get("/queries/iack_share.csv")
+        assert locked.status == 503 and "is in use by process" in locked.text
+        old = server.get("/queries/iack_share")  # a database without tables
         assert old.status == 503 and "bring it up to date with `firstflight db migrate`" in old.text
-        assert one.get("/queries").status == 200
-    with dashboard("clickhouse://default@127.0.0.1:1/firstflight") as one:
-        got = one.get("/queries/iack_share")
+        assert server.get("/queries").status == 200
+    with dashboard("clickhouse://default@127.0.0.1:1/firstflight") as server:
+        got = server.get("/queries/iack_share")
         assert got.status == 503 and "127.0.0.1:1" in got.text
 
 
 def test_public_mode_limits_each_client(campaign: str, certificate: tuple[Path, Path]) -> None:
     chain, key = map(str, certificate)
     options = ("--host", "0.0.0.0", "--public", "--certificate", chain, "--key", key)
-    with dashboard(campaign, *options) as one:
-        first = one.get("/queries", {"Host": "any.example"}, ca=chain)
+    with dashboard(campaign, *options) as server:
+        first = server.get("/queries", {"Host": "any.example"}, ca=chain)
         assert (first.status, first.headers["cache-control"]) == (200, "public, max-age=60")
-        assert one.url.startswith("https://")
-        # More than the burst and what any machine asks in the meantime.
-        answers = [one.get("/dashboard.css", ca=chain) for _ in range(200)]
+        assert server.url.startswith("https://")
+        # This exceeds the burst plus the refill during the requests.
+        answers = [server.get("/dashboard.css", ca=chain) for _ in range(200)]
         refused = [got for got in answers if got.status == 429]
         assert refused and {got.status for got in answers} == {200, 429}
         assert int(refused[0].headers["retry-after"]) >= 1
         assert refused[0].headers["cache-control"] == "no-store"
-        # A proxy on this machine says who asks.
-        assert one.get("/dashboard.css", {"X-Forwarded-For": "192.0.2.9"}, ca=chain).status == 200
+        # A proxy on this machine passes the address of the client.
+        assert server.get("/dashboard.css", {"X-Forwarded-For": "192.0.2.9"}, ca=chain).status == 200
 
 
 @pytest.mark.parametrize(
@@ -224,12 +230,12 @@ def test_wrong_use_is_one_sentence(arguments: list[str], sentence: str, tmp_path
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_signals_end_it_in_order(campaign: str, number: signal.Signals, status: int) -> None:
-    with dashboard(campaign) as one:
-        assert one.get("/dashboard.css").status == 200
-        one.process.send_signal(number)
-        assert one.process.wait(timeout=60) == status
-        assert one.process.stderr is not None
-        assert one.process.stderr.read().count("\n") == 1
+    with dashboard(campaign) as server:
+        assert server.get("/dashboard.css").status == 200
+        server.process.send_signal(number)
+        assert server.process.wait(timeout=60) == status
+        assert server.process.stderr is not None
+        assert server.process.stderr.read().count("\n") == 1
 
 
 def test_the_server_itself_never_loads_the_engine() -> None:

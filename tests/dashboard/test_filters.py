@@ -1,4 +1,4 @@
-"""Which days a page shows without any in its address, and how long its periods are."""
+"""The days that a page shows if its address has no days, and the length of the periods."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from reports.dashboard import filters
-from reports.dashboard.newest import Newest
+from reports.dashboard.asking.newest import Newest
+from reports.dashboard.pages import filters
 from store.load import loader
 from tests.dashboard.everything import DAY
 from tests.dashboard.serving import Dashboard, dashboard
@@ -20,7 +20,7 @@ DAY_NS = 86_400 * 10**9
 
 
 def ago(days: int) -> date:
-    """Return the day so many days before the last."""
+    """Return the day `days` days before the last day."""
     return LAST - timedelta(days=days)
 
 
@@ -41,22 +41,22 @@ def ago(days: int) -> date:
 def test_a_page_shows_the_days_of_what_it_shows(
     page: str, days: tuple[int, int] | None, since: int, until: int, step: str
 ) -> None:
-    """Probes began ten days ago, and something is newer than all of them."""
+    """Probes started ten days ago, and the store has newer data."""
     known = {} if days is None else {page: (ago(days[0]), ago(days[1]))}
     newest = Newest("", None, first_day=ago(9), last_day=LAST, days=known)
-    asked = filters.parsed(page, [], newest).asked
-    assert asked == {"since": str(ago(since)), "until": str(ago(until)), "step": step}
+    chosen = filters.parsed(page, [], newest).asked
+    assert chosen == {"since": str(ago(since)), "until": str(ago(until)), "step": step}
 
 
 def test_an_empty_store_ends_today() -> None:
-    asked = filters.parsed("overview", [], Newest("", None)).asked
-    assert date.fromisoformat(asked["until"]) <= filters._today()
-    assert asked["since"] == asked["until"]
+    chosen = filters.parsed("overview", [], Newest("", None)).asked
+    assert date.fromisoformat(chosen["until"]) <= filters._today()
+    assert chosen["since"] == chosen["until"]
 
 
 @pytest.fixture(scope="module")
 def of_downloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """The dashboard on a store with downloads of three days and nothing else."""
+    """The dashboard on a store that only has downloads, on three days."""
     folder = tmp_path_factory.mktemp("downloads")
     rows = [
         download(
@@ -67,8 +67,8 @@ def of_downloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard
     url = f"chdb:{folder / 'store'}"
     (loaded,) = loader.load_files([write(folder / "download.parquet", rows, "download")], url)
     assert isinstance(loaded, loader.Loaded), loaded
-    with dashboard(url) as one:
-        yield one
+    with dashboard(url) as server:
+        yield server
 
 
 def test_downloads_alone_have_a_point_a_day(of_downloads: Dashboard) -> None:

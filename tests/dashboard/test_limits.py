@@ -1,4 +1,4 @@
-"""Limits of the dashboard: requests per client, and of each question to a real store."""
+"""Limits of the dashboard: requests per client, and limits of each query to a real store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.dashboard.asking import Asker, Question
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking.asker import Asker, Question
+from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.limits import OWN, ClientRate
 from store import open_store
 from store.base import Limits
@@ -78,20 +78,20 @@ def test_the_engine_keeps_each_limit(campaign: str, change: dict[str, int], sql:
             assert refused.value.code == code
 
 
-def test_an_answer_above_the_limit_is_refused_by_the_process_that_asks(
+def test_an_answer_above_the_limit_is_refused_by_the_querying_process(
     campaign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", campaign)
     question = Question("iack_share", {}, "CSV")
 
-    async def asked(limits: Limits) -> bytes:
+    async def answer_of(limits: Limits) -> bytes:
         asker = Asker(limits)
         try:
             return await asker.answer(question)
         finally:
             await asker.close()
 
-    assert asyncio.run(asked(OWN)).count(b"\n") > 1
+    assert asyncio.run(answer_of(OWN)).count(b"\n") > 1
     with pytest.raises(NoAnswer, match="select fewer rows") as refused:
-        asyncio.run(asked(replace(OWN, rows=1)))
+        asyncio.run(answer_of(replace(OWN, rows=1)))
     assert refused.value.fault == "size"

@@ -1,4 +1,4 @@
-"""A campaign on loopback beside an open dashboard: no load waits, and the open page grows by itself."""
+"""A campaign on loopback while a dashboard page is open: loads do not wait, and the page updates itself."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.waiting import until
 
 def test_a_page_grows_while_a_campaign_loads(world: World, browser: Browser) -> None:
     url = f"chdb:{world.folder}/store"
-    one = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
-    config = world.settings(vantages=one)
+    vantage = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
+    config = world.settings(vantages=vantage)
     first = world.campaign("--config", str(config))
     assert first.returncode == 0, first.stderr
     with dashboard(url) as served:
@@ -31,10 +31,10 @@ def test_a_page_grows_while_a_campaign_loads(world: World, browser: Browser) -> 
         holder = holder_pid(Path(world.folder) / "store" / LOCK)
         second = world.campaign("--config", str(config))
         assert second.returncode == 0, second.stderr
-        # The dashboard's server of the store held it all the time, and the loads went through it.
+        # The dashboard's store server held the store all the time, and the loads went through this server.
         assert holder is not None and holder_pid(Path(world.folder) / "store" / LOCK) == holder
         assert "has been held" not in second.stderr
-        until(lambda: browser.script(rows) == 2, "the open page shows the second run")
+        until(lambda: browser.script(rows) == 2, "the second run on the open page")
         assert browser.script("return window.opened") is True
         assert browser.script("return document.body.dataset.stamp") != stamp
         assert browser.script("return document.getElementById('until').textContent") > before

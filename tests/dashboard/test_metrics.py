@@ -1,4 +1,4 @@
-"""`/metrics`: OpenMetrics that a parser reads, from the rows of the store; rules about metrics that exist."""
+"""`/metrics`: valid OpenMetrics from the rows of the store, and alert rules that use existing metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from reports import query
-from reports.dashboard.metrics import QUERY, text
+from reports.dashboard.pages.metrics import QUERY, text
 from store import open_store
 from tests.dashboard.serving import dashboard
 from tests.queries.conftest import campaign as campaign
@@ -23,12 +23,12 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 
 
 def samples(page: str) -> Samples:
-    """Return the values of each metric by its labels' values: vantage point, then outcome."""
+    """Return the values of each metric by label values: vantage point, then outcome."""
     found: Samples = defaultdict(dict)
     for family in text_string_to_metric_families(page):  # type: ignore[no-untyped-call]
-        for one in family.samples:
-            labels = sorted(one.labels.items(), reverse=True)
-            found[one.name][tuple(value for _, value in labels)] = one.value
+        for sample in family.samples:
+            labels = sorted(sample.labels.items(), reverse=True)
+            found[sample.name][tuple(value for _, value in labels)] = sample.value
     return found
 
 
@@ -49,7 +49,7 @@ def test_the_page_has_what_the_store_has(campaign: str) -> None:
 
 
 def test_the_newest_sent_probe_counts() -> None:
-    """Not one that was blocked; vantage points have any name."""
+    """Blocked probes do not count. Vantage points can have any name."""
     hostile = 'a"b\\c\nd'
     times = ["2026-11-24 01:02:03.500000000", "2026-11-24 01:02:02.000000000", None]
     rows = [
@@ -64,7 +64,7 @@ def test_the_newest_sent_probe_counts() -> None:
     assert found["firstflight_newest_run_probes"]["silent", "blocked"] == 7
 
 
-def test_a_store_that_is_away_is_a_metric(tmp_path: Path) -> None:
+def test_an_unavailable_store_is_a_metric(tmp_path: Path) -> None:
     with dashboard(f"chdb:{tmp_path}/none") as served:
         got = served.get("/metrics")
     assert got.status == 200

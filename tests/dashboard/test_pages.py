@@ -1,4 +1,4 @@
-"""The pages of panels by HTTP: what they show, their filters, their failures, the store behind them."""
+"""The pages of panels over HTTP: contents, filters, failures, and access to the store."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PAGES = {
 
 
 def section(page: str, name: str) -> str:
-    """Return the part of a page that shows a panel."""
+    """Return the part of a page with the given panel."""
     return page.partition(f'<section class="panel" id="p-{name}"')[2].partition("</section>")[0]
 
 
 def rows(part: str) -> list[list[str]]:
-    """Return the texts of a table's rows, heads included."""
+    """Return the texts in a table's rows, including headers."""
     return [
         [
             html.unescape(re.sub(r"<[^>]*>", "", cell)).strip()
@@ -57,13 +57,14 @@ def test_each_page_has_its_panels_with_rows(pages: Dashboard, path: str, page: s
     got = pages.get(path)
     assert got.status == 200
     shown = re.findall(r'<section class="panel" id="p-(\w+)"', got.text)
-    assert shown == [one.name for one in panel.of_page(page)]
-    # A watch plans the times of its probes, another vantage point's panel may be empty.
+    assert shown == [described.name for described in panel.of_page(page)]
+    assert ('<dl class="numbers">' in got.text) == (page == "overview")
+    # Only watches have planned times, so the panel of another vantage point may be empty.
     assert [name for name in shown if "<tbody>" not in section(got.text, name)] == []
     assert "Data until <strong>2026-11-2" in got.text
 
 
-def test_a_point_says_its_counts_and_leads_to_its_rows(pages: Dashboard) -> None:
+def test_a_point_shows_its_counts_and_links_to_its_rows(pages: Dashboard) -> None:
     part = section(pages.get("/?step=month").text, "share_by_cdn")
     (heads, month) = rows(part)
     shown = dict(zip(heads, month, strict=True))
@@ -74,9 +75,27 @@ def test_a_point_says_its_counts_and_leads_to_its_rows(pages: Dashboard) -> None
         f"/queries/share_over_time{ending}" for ending in ("", ".csv", ".parquet")
     ]
     found = list(csv.DictReader(io.StringIO(pages.get(links[1]).text)))
-    cloudflare = next(row for row in found if row["of_cdn"] == "Cloudflare")
+    cloudflare = next(row for row in found if row["cdn"] == "Cloudflare")
     assert (cloudflare["counted"], cloudflare["iack_share"]) == ("10", "0.6")
     assert "SELECT" in pages.get(links[0]).text
+
+
+def test_the_overview_begins_with_the_newest_run(pages: Dashboard) -> None:
+    """The page starts with four numbers and Table 1, with any filters."""
+    for filters in ("", "?until=2026-11-20&cdn=Amazon"):
+        page = pages.get(f"/{filters}").text
+        part = page.partition('<dl class="numbers">')[2].partition("</dl>")[0]
+        texts = [
+            re.sub(r"<[^>]*>", " ", element).split() for element in re.findall(r"<div>(.*?)</div>", part)
+        ]
+        assert [" ".join(text) for text in texts] == [
+            "Names probed 2 from 1 vantage point",
+            "Instant ACKs 100.0 % of 2",
+            "Median delay 3.00 ms ACK to ServerHello, of 2",
+            f"Newest run 2026-11-27 {RUN_2}",
+        ]
+        assert page.index('id="p-table1"') < page.index("Filters") < page.index('id="p-share_by_cdn"')
+        assert rows(section(page, "table1"))[1:] == [["Cloudflare", "100.0 % of 2", "0.0 %", "2", "99.9 %"]]
 
 
 def test_filters_are_in_the_address(pages: Dashboard) -> None:
@@ -106,7 +125,7 @@ def test_names_of_the_store_are_only_text(pages: Dashboard) -> None:
     assert HOSTILE not in page and html.escape(HOSTILE) in page.replace("&#34;", "&quot;").replace(
         "&#39;", "&#x27;"
     )
-    link = next(one for one in re.findall(r'href="(/cdn/[^"]+)"', page) if "script" in one)
+    link = next(path for path in re.findall(r'href="(/cdn/[^"]+)"', page) if "script" in path)
     got = pages.get(html.unescape(link))
     assert got.status == 200 and HOSTILE not in got.text
 
@@ -141,7 +160,7 @@ def test_a_failure_is_a_page_with_its_status(pages: Dashboard, path: str, status
 def test_filters_without_rows_are_no_failure(pages: Dashboard) -> None:
     got = pages.get("/?since=2020-01-01&until=2020-12-31")
     assert got.status == 200
-    assert got.text.count("The store has no rows for these filters.") == len(panel.of_page("overview"))
+    assert got.text.count("The store has no rows for these filters.") == len(panel.of_page("overview")) - 1
 
 
 def test_probes_that_another_program_inserts_are_shown(campaign: str, tmp_path: Path) -> None:
@@ -159,12 +178,12 @@ def test_probes_that_another_program_inserts_are_shown(campaign: str, tmp_path: 
             ]
         until(
             lambda: rows(section(served.get("/").text, "probes_by_vantage")) != before,
-            "the page counts a probe more",
+            "the page to count one more probe",
         )
 
 
 def test_the_store_is_served_to_other_programs_of_the_user(pages: Dashboard, everything: str) -> None:
-    """A load or a query joins instead of waiting; nobody else can read the password."""
+    """A load or a query connects to the server instead of waiting. Other users cannot read the password."""
     assert pages.get("/").status == 200
     folder = Path(everything.removeprefix("chdb:"))
     assert served_address.path_of(folder).stat().st_mode & 0o777 == 0o600

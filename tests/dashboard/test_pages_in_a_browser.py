@@ -1,6 +1,6 @@
-"""The pages in a real Chromium: no complaint, charts, tables, keyboard, phone, dark mode, axe-core, weight.
+"""The pages in a real Chromium: no errors, charts, tables, keyboard, phone, dark mode, axe-core, weight.
 
-Screenshots of all pages are kept below FIRSTFLIGHT_ARTEFACTS, if that is set.
+If FIRSTFLIGHT_ARTEFACTS is set, screenshots of all pages are written to this folder.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ ALL = [*PAGES, "/queries", "/queries/share_over_time", "/nosuch"]
 
 
 def serious(browser: Browser) -> list[Any]:
-    """Return what axe-core finds serious or critical on the open page."""
+    """Return the violations on the open page that axe-core rates serious or critical."""
     browser.script(AXE.read_text(encoding="utf-8"))
     found: dict[str, Any] = browser.driver.execute_async_script(
         "const done = arguments[arguments.length - 1];"
         "axe.run(document, {resultTypes: ['violations']}).then(done);"
     )
     return [
-        (one["id"], [node["html"][:120] for node in one["nodes"]])
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
+        (violation["id"], [node["html"][:120] for node in violation["nodes"]])
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
     ]
 
 
 def keep(browser: Browser, name: str) -> None:
-    """Keep a screenshot, if somebody wants them."""
+    """Write a screenshot if FIRSTFLIGHT_ARTEFACTS is set."""
     folder = os.environ.get("FIRSTFLIGHT_ARTEFACTS")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def keep(browser: Browser, name: str) -> None:
 
 
 def dark(browser: Browser, *, on: bool) -> None:
-    """Ask for dark mode, or no longer."""
+    """Enable or disable dark mode."""
     features = [{"name": "prefers-color-scheme", "value": "dark"}] if on else []
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
@@ -63,14 +63,14 @@ def test_every_page(
     try:
         for path in ALL[:2] if is_dark else ALL:
             visit = browser.open(pages.url + path, size)
-            own = [line for line in visit.complaints if "404 (Not Found)" not in line]
-            assert own == [], path
-            assert all(one.startswith((pages.url, "data:")) for one in visit.requests), visit.requests
+            complaints = [line for line in visit.complaints if "404 (Not Found)" not in line]
+            assert complaints == [], path
+            assert all(url.startswith((pages.url, "data:")) for url in visit.requests), visit.requests
             assert browser.script("return document.documentElement.scrollWidth") <= size[0], path
             assert serious(browser) == [], path
             tables, drawn = browser.script(
-                "return [document.querySelectorAll('table[data-chart]').length,"
-                " [...document.querySelectorAll('.chart')].filter(one => one.querySelector('canvas')).length]"
+                "return [document.querySelectorAll('table[data-chart]').length, [...document"
+                ".querySelectorAll('.chart')].filter(chart => chart.querySelector('canvas, .dots')).length]"
             )
             assert tables == drawn, path
             name = PAGES.get(path, path.strip("/").replace("/", "-"))
@@ -79,14 +79,41 @@ def test_every_page(
         dark(browser, on=False)
 
 
+# Returns for a chart with one period: names, dots and ticks in percent of the width, and the text below.
+DOTS = """
+const chart = document.getElementById(arguments[0]);
+const lefts = kind => [...chart.querySelectorAll(kind)].map(node => parseFloat(node.style.left));
+const texts = kind => [...chart.querySelectorAll(kind)].map(node => node.textContent).filter(text => text);
+return [texts('.dots-name'), lefts('.dots-dot'), texts('.dots-tick'), lefts('.dots-tick'),
+        chart.nextElementSibling.textContent];
+"""
+
+
+def test_one_day_is_a_dot_per_series_on_the_axis_of_that_day(pages: Dashboard, browser: Browser) -> None:
+    browser.open(pages.url + "/cdn/Cloudflare?since=2026-11-20&until=2026-11-20")
+    keep(browser, "cdn-one-day")
+    names, dots, ticks, places, below = browser.script(DOTS, "c-share_by_vantage")
+    assert names == ["hamburg", "hong_kong"]
+    assert dots == [40, 100]
+    assert ticks == ["0 %", "25 %", "50 %", "75 %", "100 %"] and places == [0, 25, 50, 75, 100]
+    assert below == "UTC day: 2026-11-20"
+    (name,), (median,), ticks, *_ = browser.script(DOTS, "c-delay_band")
+    assert (name, ticks[-1]) == ("median", "6 ms")
+    assert median == pytest.approx(100 * 4.2 / 6, rel=0.01)
+
+
 def test_without_script_a_page_is_its_tables(pages: Dashboard, browser: Browser) -> None:
     browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.driver.get(pages.url + "/")
         details = browser.driver.find_elements("css selector", "details")
-        assert details and all(one.get_attribute("open") for one in details)
-        assert all(one.is_displayed() for one in browser.driver.find_elements("css selector", ".panel table"))
-        assert not any(one.is_displayed() for one in browser.driver.find_elements("css selector", ".chart"))
+        assert details and all(element.get_attribute("open") for element in details)
+        assert all(
+            element.is_displayed() for element in browser.driver.find_elements("css selector", ".panel table")
+        )
+        assert not any(
+            element.is_displayed() for element in browser.driver.find_elements("css selector", ".chart")
+        )
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
@@ -112,6 +139,6 @@ def test_filters_by_the_form_and_the_weight_of_a_page(pages: Dashboard, browser:
     browser.press("form[aria-label=Filters] button")
     assert "vantage=hong_kong" in browser.driver.current_url
     weight = browser.script(
-        "return performance.getEntries().reduce((sum, one) => sum + (one.transferSize || 0), 0)"
+        "return performance.getEntries().reduce((sum, entry) => sum + (entry.transferSize || 0), 0)"
     )
     assert 0 < weight < MOST_BYTES

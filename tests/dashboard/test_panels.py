@@ -1,4 +1,4 @@
-"""Files of panels: what is wrong in one is reported with the file, and each page shows those that name it."""
+"""Panel files: error messages name the file, and each page shows the panels that name the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import yaml
 
 from firstflight.errors import UsageError
 from reports import panel
-from reports.dashboard import drawn, html
+from reports.dashboard import html
+from reports.dashboard.pages import drawn
 
 HASHES = {
     "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -28,7 +29,7 @@ GOOD: dict[str, Any] = {
     "query": "share_over_time",
     "chart": "line",
     "x": "period",
-    "series": "of_cdn",
+    "series": "cdn",
     "y": ["iack_share"],
     "counts": "counted",
     "unit": "share",
@@ -36,9 +37,29 @@ GOOD: dict[str, Any] = {
 
 
 def test_every_page_has_panels() -> None:
-    shown = [one.name for page in panel.PAGES for one in panel.of_page(page)]
+    shown = [shown_panel.name for page in panel.PAGES for shown_panel in panel.of_page(page)]
     assert set(shown) == set(panel.names())
     assert all(panel.of_page(page) for page in panel.PAGES)
+
+
+def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = {"run": "newest", "since": "", "until": ""}
+    answer: dict[str, Any] = {"meta": [{"name": "cdn", "type": "String"}], "data": [["Amazon"]]}
+    described = GOOD | {"chart": "dots", "query": "table1", "x": "cdn", "y": ["names"], "series": ""}
+    described |= {"reference": {"file": "imc2024", "x": "table1", "y": "iack_share_max", "label": "IMC"}}
+    described |= {"counts": "counted", "published": "Published: a tenth."}
+    for meta in ("names", "counted"):
+        answer["meta"].append({"name": meta, "type": "UInt64"})
+        answer["data"][0].append(7)
+
+    def shown() -> tuple[str, list[str], float | None]:
+        shown_panel = panel.parsed("mine", described)
+        made = drawn.table(shown_panel, answer, parameters)
+        return shown_panel.meaning, [column.label for column in made.columns], made.rows[0].cells[-1].value
+
+    assert shown() == (f"{GOOD['meaning']} Published: a tenth.", ["names", "IMC"], 0.41)
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    assert shown() == (GOOD["meaning"], ["names"], 7)
 
 
 def test_the_library_is_the_published_file() -> None:
@@ -60,7 +81,7 @@ def test_the_library_is_the_published_file() -> None:
         ({"y": ["nosuch"]}, "the query share_over_time has no column 'nosuch'"),
         ({"parameters": {"nosuch": 1}}, "the query share_over_time has no parameter 'nosuch'"),
         ({"unit": "furlong"}, "there is no unit 'furlong'"),
-        ({"counts": None}, "counts is missing: each point of a chart says its counts"),
+        ({"counts": None}, "counts is missing: a chart shows the counts of each point"),
         ({"chart": "band"}, "a band has 5 columns y"),
         ({"y": ["iack_share", "strict_share"]}, "with series there is one column y"),
         ({"reference": {"file": "x"}}, "reference has the keys file, x, y and label"),
@@ -92,18 +113,18 @@ def test_a_file_that_is_added_appears(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def answer(rows: list[list[Any]]) -> dict[str, Any]:
-    """Return an answer of share_over_time's columns that the panel needs."""
-    types = {"period": "Date", "of_cdn": "String", "iack_share": "Nullable(Float64)", "counted": "UInt64"}
+    """Return an answer with the columns of share_over_time that the panel needs."""
+    types = {"period": "Date", "cdn": "String", "iack_share": "Nullable(Float64)", "counted": "UInt64"}
     return {"meta": [{"name": name, "type": kind} for name, kind in types.items()], "data": rows}
 
 
 def test_null_is_not_zero_and_missing_is_neither() -> None:
-    one = panel.parsed("mine", GOOD)
-    asked = {"since": "2026-11-01", "until": "2026-11-30"}
+    shown_panel = panel.parsed("mine", GOOD)
+    parameters = {"since": "2026-11-01", "until": "2026-11-30"}
     made = drawn.table(
-        one,
+        shown_panel,
         answer([["2026-11-20", "A", None, 0], ["2026-11-20", "B", 0.0, 4], ["2026-11-21", "B", 1 / 3, 1200]]),
-        asked,
+        parameters,
     )
     assert [column.label for column in made.columns] == ["A", "B"]
     shown = [[(cell.text, cell.value, cell.count) for cell in row.cells] for row in made.rows]
@@ -114,21 +135,21 @@ def test_null_is_not_zero_and_missing_is_neither() -> None:
     assert made.rows[0].head.value == 1_795_132_800  # 2026-11-20 00:00 UTC
 
 
-def test_too_many_series_are_said() -> None:
-    one = panel.parsed("mine", GOOD)
+def test_too_many_series_are_reported() -> None:
+    shown_panel = panel.parsed("mine", GOOD)
     rows: list[list[Any]] = [["2026-11-20", f"s{n:02}", 0.5, n + 1] for n in range(drawn.MOST_SERIES + 3)]
-    made = drawn.table(one, answer(rows), {"since": "2026-11-01", "until": "2026-11-30"})
+    made = drawn.table(shown_panel, answer(rows), {"since": "2026-11-01", "until": "2026-11-30"})
     assert [column.label for column in made.columns] == [f"s{n:02}" for n in range(3, 15)]
     assert made.left_out == "3 series with fewer counts"
 
 
 def test_of_a_long_table_the_first_rows_are_shown_and_of_a_long_time_the_last() -> None:
     many = drawn.MOST_ROWS + 3
-    one = panel.load("handshake_parameters")
-    names = ("of_cdn", "handshakes", *one.y)
+    shown_panel = panel.load("handshake_parameters")
+    names = ("cdn", "handshakes", *shown_panel.y)
     meta = [{"name": name, "type": "String"} for name in names]
-    rows = [[f"c{n:04}", 1, *(None for _ in one.y)] for n in range(many)]
-    made = drawn.table(one, {"meta": meta, "data": rows}, {})
+    rows = [[f"c{n:04}", 1, *(None for _ in shown_panel.y)] for n in range(many)]
+    made = drawn.table(shown_panel, {"meta": meta, "data": rows}, {})
     assert (made.rows[0].head.text, len(made.rows)) == ("c0000", drawn.MOST_ROWS)
     assert made.left_out == "3 further rows"
     days = [str(date(2020, 1, 1) + timedelta(days=n)) for n in range(many)]
@@ -138,11 +159,11 @@ def test_of_a_long_table_the_first_rows_are_shown_and_of_a_long_time_the_last() 
     assert made.left_out == "3 earlier rows"
 
 
-def test_published_values_are_beside_ours_in_the_days_asked_for() -> None:
-    one = panel.load("amplification")
+def test_published_values_are_shown_in_the_requested_days() -> None:
+    shown_panel = panel.load("amplification")
     meta = [{"name": name, "type": "Float64"} for name in ("period", "probes", "above_3_share")]
     got = {"meta": meta, "data": [["2022-07-01", 10, 0.5], ["2022-08-03", 10, 0.25]]}
-    made = drawn.table(one, got, {"since": "2022-06-15", "until": "2022-08-31"})
+    made = drawn.table(shown_panel, got, {"since": "2022-06-15", "until": "2022-08-31"})
     assert made.columns[-1].published
     assert [(row.head.text, [cell.text for cell in row.cells]) for row in made.rows] == [
         ("2022-07-01", ["50.0 %", "66.9 %"]),

@@ -1,4 +1,4 @@
-"""The server of the store that the dashboard starts: slowly, or not while another process has the store."""
+"""The store server that the dashboard starts, with a slow start, or while another process holds the store."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.dashboard import served
-from reports.dashboard.faults import NoAnswer
+from reports.dashboard.asking import served
+from reports.dashboard.asking.faults import NoAnswer
 from store import open_store
 from store.location import EmbeddedLocation, locked_store
 from store.url import ServerLocation
@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedLocation:
-    """A store without tables, which FIRSTFLIGHT_STORE names."""
+    """A store without tables. FIRSTFLIGHT_STORE has its address."""
     found = EmbeddedLocation(tmp_path / "store")
     monkeypatch.setenv("FIRSTFLIGHT_STORE", found.shown)
     with open_store(write=True):
@@ -27,7 +27,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedLocation:
 
 
 async def located() -> ServerLocation:
-    """Return the server for a question that does not wait for others: any start is slower than that."""
+    """Return a server for queries that do not wait for others. Any start is slower than that."""
     store = served.ServedStore()
     try:
         return await store.location(wait_s=0)
@@ -40,7 +40,7 @@ def test_a_server_that_starts_slowly_is_waited_for(
 ) -> None:
     monkeypatch.setattr(served, "_START_S", PATIENCE_S)
     assert asyncio.run(located()).host == "127.0.0.1"
-    assert place.served() is None, "it was stopped"
+    assert place.served() is None, "the server must be stopped"
 
 
 def test_another_process_that_has_the_store_is_named(place: EmbeddedLocation) -> None:

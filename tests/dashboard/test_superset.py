@@ -1,7 +1,7 @@
-"""The assets of Superset as files: against the schemas, and their SQL against the engine.
+"""The files of the Superset assets, checked against the schemas, and their SQL against the engine.
 
-`make superset-test` imports them into Superset and opens the dashboard. Here statements have the form that
-Superset gives them: the start of a period under the name of the column, metrics under theirs.
+`make superset-test` imports them into Superset and opens the dashboard. Here, statements have the same form
+as in Superset: the start of a period has the name of the column, and metrics have their names.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["campaign", "template"]
 
 TREE = Path(__file__).parents[2]
 BENCH = TREE / "deploy" / "superset"
-FOLDER = BENCH / "assets"
-# The class that Superset's specification of ClickHouse sees in a type, in its order.
+# The classes of types in Superset's specification of ClickHouse, in its order.
 CLASSES = ("Enum|Array|String", r"U?Int\d|Float|Decimal", "Date", "Bool")
 
 
 def assets(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the committed files of a kind by name."""
-    return {path.stem: yaml.safe_load(path.read_text()) for path in sorted((FOLDER / kind).rglob("*.yaml"))}
+    """Return a kind's assets, as name -> content."""
+    made = sorted(superset.files().items())
+    return {Path(name).stem: yaml.safe_load(text) for name, text in made if name.startswith(f"{kind}/")}
 
 
 Rows = Callable[..., list[dict[str, Any]]]
@@ -47,7 +47,7 @@ Rows = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def rows(campaign: str) -> Iterator[Rows]:
-    """What the served store answers, with the settings of the database's address or `other` ones."""
+    """Return a function that queries the served store, with the settings in the database's URL or `other`."""
     address = assets("databases")["firstflight"]["sqlalchemy_uri"]
     given = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
     with serving(Path(campaign.removeprefix("chdb:"))) as served, served.client() as client:
@@ -59,93 +59,105 @@ def rows(campaign: str) -> Iterator[Rows]:
         yield ask
 
 
-def test_committed_files_are_what_the_generator_makes() -> None:
-    there = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*") if path.is_file()}
-    assert there == superset.files()
+def test_the_command_writes_all_files(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "reports.superset", str(tmp_path)]
+    subprocess.run(argv, cwd=TREE, check=True)
+    made = {
+        str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()
+    }
+    assert made == superset.files()
+    assert len(made) > 20
 
 
 def test_columns_have_our_comments() -> None:
     found = assets("datasets")
     assert {"quic_probe", "quic_handshake", "dns_answer", "download", "watch_slot"} <= set(found)
     for name, dataset in found.items():
-        comments = {one["column_name"]: one["description"] for one in dataset["columns"]}
+        comments = {
+            dataset_column["column_name"]: dataset_column["description"]
+            for dataset_column in dataset["columns"]
+        }
         if name in superset.VIEWS:
             (expected,) = (view.columns for view in sql.views() if view.name == name)
         else:
             expected = {column.name: column.comment for column in records.load(name).columns}
         assert comments == expected
-        (time,) = (one for one in dataset["columns"] if one["column_name"] == dataset["main_dttm_col"])
+        (time,) = (
+            dataset_column
+            for dataset_column in dataset["columns"]
+            if dataset_column["column_name"] == dataset["main_dttm_col"]
+        )
         assert time["is_dttm"]
 
 
 def test_assets_refer_to_each_other() -> None:
     databases, datasets, charts = assets("databases"), assets("datasets"), assets("charts")
     (database,) = databases.values()
-    assert {one["database_uuid"] for one in datasets.values()} == {database["uuid"]}
+    assert {dataset_asset["database_uuid"] for dataset_asset in datasets.values()} == {database["uuid"]}
     (dashboard,) = assets("dashboards").values()
     placed = [
-        one["meta"] for one in dashboard["position"].values() if "CHART" in str(dict_of(one).get("type"))
+        item["meta"] for item in dashboard["position"].values() if "CHART" in str(dict_of(item).get("type"))
     ]
-    assert sorted(one["uuid"] for one in placed) == sorted(one["uuid"] for one in charts.values())
-    by_uuid = {one["uuid"]: one for one in datasets.values()}
+    assert sorted(asset["uuid"] for asset in placed) == sorted(asset["uuid"] for asset in charts.values())
+    by_uuid = {asset["uuid"]: asset for asset in datasets.values()}
     for chart in charts.values():
         dataset = by_uuid[chart["dataset_uuid"]]
-        columns = {one["column_name"] for one in dataset["columns"]}
-        metrics = {one["metric_name"] for one in dataset["metrics"]}
-        # ORDER BY a metric that is called like a column would mean the column.
+        columns = {dataset_column["column_name"] for dataset_column in dataset["columns"]}
+        metrics = {metric["metric_name"] for metric in dataset["metrics"]}
+        # If a metric had a column's name, ORDER BY would use the column.
         assert not columns & metrics
         params = chart["params"]
         assert {*params.get("metrics", ()), *([params["metric"]] if "metric" in params else [])} <= metrics
-        used = {*params.get("groupby", ()), *(one["subject"] for one in params["adhoc_filters"])}
+        used = {*params.get("groupby", ()), *(condition["subject"] for condition in params["adhoc_filters"])}
         assert used <= columns and params.get("x_axis", dataset["main_dttm_col"]) in columns
-    for one in dashboard["metadata"]["native_filter_configuration"]:
-        (target,) = one["targets"]
+    for native_filter in dashboard["metadata"]["native_filter_configuration"]:
+        (target,) = native_filter["targets"]
         if target:
             names = {column["column_name"] for column in by_uuid[target["datasetUuid"]]["columns"]}
             assert target["column"]["name"] in names
 
 
 def dict_of(value: Any) -> dict[str, Any]:
-    """Return a dict, an empty one in the place of another value."""
+    """Return the value if it is a dict, else an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
 def class_of(kind: str) -> int:
-    """Return which of CLASSES a type is."""
+    """Return the index in CLASSES of a type."""
     return next(n for n, pattern in enumerate(CLASSES) if re.search(pattern, kind))
 
 
 def test_types_are_the_stores(rows: Rows) -> None:
     for name, dataset in assets("datasets").items():
-        there = {
-            one["name"]: one["type"]
-            for one in rows(
+        stored = {
+            column["name"]: column["type"]
+            for column in rows(
                 f"SELECT name, type FROM system.columns WHERE database = 'firstflight' AND table = '{name}'",
             )
         }
-        ours = {one["column_name"]: one["type"] for one in dataset["columns"]}
-        assert set(ours) == set(there), name
-        wrong = {c: (ours[c], there[c]) for c in ours if class_of(ours[c]) != class_of(there[c])}
+        ours = {column["column_name"]: column["type"] for column in dataset["columns"]}
+        assert set(ours) == set(stored), name
+        wrong = {c: (ours[c], stored[c]) for c in ours if class_of(ours[c]) != class_of(stored[c])}
         assert not wrong, name
 
 
 def statement(chart: Mapping[str, Any]) -> str:
-    """Return the statement of a chart as Superset writes it, of all days."""
-    (dataset,) = (one for one in assets("datasets").values() if one["uuid"] == chart["dataset_uuid"])
-    expressions = {one["metric_name"]: one["expression"] for one in dataset["metrics"]}
+    """Return the statement for a chart as Superset writes it, for all days."""
+    (dataset,) = (asset for asset in assets("datasets").values() if asset["uuid"] == chart["dataset_uuid"])
+    expressions = {metric["metric_name"]: metric["expression"] for metric in dataset["metrics"]}
     params = chart["params"]
     metrics = params.get("metrics") or [params["metric"]]
     period = f"toStartOfDay(toDateTime({params['x_axis']}))" if "x_axis" in params else ""
     grouped = [*([period] if period else []), *params.get("groupby", ())]
     selected = [f"{period} AS {params['x_axis']}"] if period else []
     selected += [*params.get("groupby", ()), *(f"{expressions[name]} AS {name}" for name in metrics)]
-    where = [
-        f"{one['subject']} = {one['comparator']!r}"
-        for one in params["adhoc_filters"]
-        if one["operator"] == "=="
+    conditions = [
+        f"{condition['subject']} = {condition['comparator']!r}"
+        for condition in params["adhoc_filters"]
+        if condition["operator"] == "=="
     ]
-    where.append(f"{dataset['main_dttm_col']} >= toDate('2026-01-01')")
-    text = f"SELECT {', '.join(selected)} FROM {dataset['table_name']} WHERE {' AND '.join(where)}"
+    conditions.append(f"{dataset['main_dttm_col']} >= toDate('2026-01-01')")
+    text = f"SELECT {', '.join(selected)} FROM {dataset['table_name']} WHERE {' AND '.join(conditions)}"
     if grouped:
         text += f" GROUP BY {', '.join(grouped)}"
     return f"{text} ORDER BY {metrics[0]} DESC LIMIT 10000"
@@ -158,18 +170,18 @@ def test_charts_have_the_numbers_of_the_store(rows: Rows) -> None:
         "SELECT sum(probes) AS n, sum(iack) AS i, sum(iack + coalesced + sh_first) AS a FROM probes_by_day",
     )
     assert found["probes"] == [{"all_probes": total["n"]}]
-    assert sum(one["all_probes"] for one in found["probes_by_vantage_point"]) == total["n"]
-    assert sum(one["answered_probes"] for one in found["cdns"]) == total["a"]
-    for one in found["share_of_instant_acks"]:
-        day = f"{one['day']:%Y-%m-%d}"
+    assert sum(row["all_probes"] for row in found["probes_by_vantage_point"]) == total["n"]
+    assert sum(row["answered_probes"] for row in found["cdns"]) == total["a"]
+    for row in found["share_of_instant_acks"]:
+        day = f"{row['day']:%Y-%m-%d}"
         (by_hand,) = rows(
             f"SELECT sum(iack) / nullIf(sum(iack + coalesced + sh_first), 0) AS share FROM probes_by_day "
-            f"WHERE day = '{day}' AND cdn = '{one['cdn']}'",
+            f"WHERE day = '{day}' AND cdn = '{row['cdn']}'",
         )
-        assert one["share_of_instant_acks"] == pytest.approx(by_hand["share"])
+        assert row["share_of_instant_acks"] == pytest.approx(by_hand["share"])
     (probes,) = rows("SELECT count() AS n FROM quic_probe WHERE sent_at IS NOT NULL")
-    assert sum(one["all_probes"] for one in found["outcomes"]) == probes["n"]
-    delays = {one["cdn"]: one for one in found["from_ack_to_serverhello"]}
+    assert sum(row["all_probes"] for row in found["outcomes"]) == probes["n"]
+    delays = {row["cdn"]: row for row in found["from_ack_to_serverhello"]}
     (google,) = rows(
         "SELECT count() AS n, quantileExact(0.5)(sh_us - ack_us) AS median FROM quic_probe "
         "WHERE cdn = 'Google' AND outcome = 'iack' AND attempts = 1",
@@ -181,25 +193,27 @@ def test_charts_have_the_numbers_of_the_store(rows: Rows) -> None:
 
 
 def test_the_setting_of_the_address_is_needed(rows: Rows) -> None:
-    """Without it WHERE means the start of the day, and the engine refuses that."""
+    """Without the setting, WHERE refers to the start of the day, and the engine rejects that."""
     text = (
         "SELECT toStartOfDay(toDateTime(sent_at)) AS sent_at, count() AS n FROM quic_probe "
         "WHERE sent_at >= toDateTime('2026-11-20 05:00:00', 'UTC') "
         "AND sent_at < toDateTime('2026-11-21 00:00:00', 'UTC') "
         "GROUP BY toStartOfDay(toDateTime(sent_at))"
     )
-    (one,) = rows(text)
-    assert one["n"] == 13
+    (row,) = rows(text)
+    assert row["n"] == 13
     with pytest.raises(ServerException, match="NOT_AN_AGGREGATE"):
         rows(text, prefer_column_name_to_alias="0")
 
 
 @pytest.mark.parametrize("view", sorted(view.name for view in sql.views()))
 def test_views_mean_the_same_with_the_setting(rows: Rows, view: str) -> None:
-    """A view's own SELECT gets the setting, too."""
-    # A state of quantiles is no value that a client reads.
-    states = [one.name for one in records.load("probe_day").columns if one.type == "quantiles"]
-    (columns,) = ([*one.columns] for one in sql.views() if one.name == view)
+    """The setting also applies to a view's SELECT."""
+    # Clients cannot read a state of quantiles.
+    states = [column.name for column in records.load("probe_day").columns if column.type == "quantiles"]
+    (columns,) = (
+        [*view_definition.columns] for view_definition in sql.views() if view_definition.name == view
+    )
     if view == "probe_day_all":
         columns = [name for name in columns if name not in states]
     text = f"SELECT {', '.join(f'`{name}`' for name in columns)} FROM {view}"

@@ -82,15 +82,15 @@ def database(folder: Path, *advisories: dict[str, Any]) -> Path:
     """A database with these advisories and, in each ecosystem, one for an unused package."""
     for ecosystem in audit.ECOSYSTEMS:
         (folder / ecosystem).mkdir(parents=True)
-        nobody = advisory(ecosystem, "nobody-has-it", **span(("introduced", "0")))
-        (folder / ecosystem / "TEST-0.json").write_text(json.dumps(nobody))
-    for one in advisories:
-        about = one["affected"][0]["package"]
-        (folder / about["ecosystem"] / "TEST-1.json").write_text(json.dumps(one))
+        unused = advisory(ecosystem, "nobody-has-it", **span(("introduced", "0")))
+        (folder / ecosystem / "TEST-0.json").write_text(json.dumps(unused))
+    for entry in advisories:
+        about = entry["affected"][0]["package"]
+        (folder / about["ecosystem"] / "TEST-1.json").write_text(json.dumps(entry))
     return folder
 
 
-def test_what_is_known_is_named_and_fails(tmp_path: Path) -> None:
+def test_known_vulnerabilities_are_named_and_fail(tmp_path: Path) -> None:
     everything = span(("introduced", "0"))
     folder = database(
         tmp_path / "db",

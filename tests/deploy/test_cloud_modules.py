@@ -1,7 +1,7 @@
 """The OpenTofu modules of deploy/cloud as files, and the variables that they get from vantage_points.toml.
 
-`make cloud-test` asks OpenTofu itself. Here a parser reads them: what they refer to is there, and their
-firewalls open what a vantage point needs and nothing else.
+`make cloud-test` runs OpenTofu. Here a parser reads the modules: all references resolve, and the firewalls
+open only the ports that a vantage point needs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EVERYBODY = {"0.0.0.0/0", "::/0"}
 
 
 def points(folder: Path, text: str) -> vantage_points.VantagePoints:
-    """Return the vantage points of a file with that text."""
+    """Return the vantage points in a file with that text."""
     path = folder / vantage_points.FILE
     path.write_text(text)
     return vantage_points.load(path)
@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {plain(k): plain(v) for k, v in value.items() if not str(k).startswith("__")}
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, str):
         return re.sub(
             r'^"(.*)"$|^\$\{(.*)\}$', lambda m: m[1] if m[1] is not None else m[2], value, flags=re.S
@@ -73,7 +73,7 @@ class Module:
         self.code = re.sub(r"(^|\s)#.*", "", self.text)
 
     def named(self, kind: str) -> dict[str, Any]:
-        """Return the blocks of a kind by their name, as `var` or `type.name`."""
+        """Return a mapping of names (`var` or `type.name`) to a kind's blocks."""
         found: dict[str, Any] = {}
         for block in self.parsed.get(kind, ()):
             for name, body in block.items():
@@ -86,11 +86,11 @@ class Module:
     def blocks(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (resource, block) for each block called `kind` in resources, also of dynamic ones."""
         for name, body in self.named("resource").items():
-            for one in body.get(kind, ()):
-                yield name, one
+            for block in body.get(kind, ()):
+                yield name, block
             for dynamic in body.get("dynamic", ()):
-                for one in dynamic.get(kind, {}).get("content", ()):
-                    yield name, one | {"each": dynamic[kind]["for_each"]}
+                for block in dynamic.get(kind, {}).get("content", ()):
+                    yield name, block | {"each": dynamic[kind]["for_each"]}
 
 
 @pytest.fixture(params=machines.clouds())
@@ -99,15 +99,15 @@ def module(request: pytest.FixtureRequest) -> Module:
     return Module(request.param)
 
 
-def test_there_are_three() -> None:
-    assert machines.clouds() == ["aws", "hetzner", "openstack"]
+def test_all_cloud_modules_are_listed() -> None:
+    assert machines.clouds() == ["aws", "digitalocean", "google", "hetzner", "openstack"]
 
 
 def test_each_says_that_it_was_not_applied(module: Module) -> None:
     assert "Not applied here" in module.text.split("\n\n")[0]
 
 
-def test_what_it_refers_to_is_there_and_used(module: Module) -> None:
+def test_references_exist_and_are_used(module: Module) -> None:
     for kind, word in (("variable", "var"), ("locals", "local")):
         declared = set(module.named(kind))
         used = set(
@@ -124,20 +124,21 @@ def test_what_it_refers_to_is_there_and_used(module: Module) -> None:
     assert providers == {kind.split("_")[0] for kind in types}
 
 
-def test_variables_are_described_and_those_of_the_inventory_the_same(module: Module) -> None:
+def test_variables_are_described_and_those_of_the_inventory_are_declared_once(module: Module) -> None:
     declared = module.named("variable")
     for name, body in declared.items():
         assert body["description"] and body["type"], name
-    other = Module("hetzner").named("variable")
-    for name in ("machines", "ssh_from", "user_data"):
-        assert declared[name] == other[name]
-        assert "default" not in declared[name]
+    shared = CLOUD / "vantage_points.tf"
+    assert (module.files[0].parent / shared.name).resolve() == shared
+    names = set(re.findall(r'^variable "(\w+)"', shared.read_text(), re.MULTILINE))
+    assert names == {"machines", "ssh_from", "user_data"}
+    assert not [name for name in names if "default" in declared[name]]
 
 
 def test_variables_are_those_that_are_written(tmp_path: Path, module: Module) -> None:
     cloud = module.files[0].parent.name
     found = machines.variables(points(tmp_path, VANTAGE.replace("hetzner", cloud)), "", ["192.0.2.0/24"])
-    # What is left has a default, or is the user's choice: types of machines differ by cloud and year.
+    # Other variables have a default or are the user's choice: machine types differ by cloud and year.
     assert set(found[cloud]) <= set(module.named("variable"))
     fields = set(re.findall(r"(\w+)\s+= (?:list\()?string", module.text.split("object({")[1].split("})")[0]))
     (machine,) = found[cloud]["machines"].values()
@@ -155,13 +156,19 @@ def test_firewalls_open_what_is_needed() -> None:
     assert set(_of_hetzner()) == opened
     assert set(_of_aws()) == opened
     assert set(_of_openstack()) == opened
+    assert set(_of_google()) == opened
+    assert set(_of_digitalocean()) == opened
 
 
 def _sources(*values: Any) -> str:
     named = {"var.ssh_from": "own", "local.ssh_v4": "own", "local.ssh_v6": "own", "each.value[1]": "own"}
     named["local.everybody"] = "everybody"
-    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    found = {named.get(one, "everybody" if one in EVERYBODY else one) for one in flat if one is not None}
+    flat = [source for value in values for source in (value if isinstance(value, list) else [value])]
+    found = {
+        named.get(source, "everybody" if source in EVERYBODY else source)
+        for source in flat
+        if source is not None
+    }
     assert len(found) == 1, found
     return str(found.pop())
 
@@ -221,12 +228,54 @@ def _of_openstack() -> Iterator[tuple[str, str, str]]:
         yield rule["protocol"], port, _sources(rule["remote_ip_prefix"])
 
 
+def _of_google() -> Iterator[tuple[str, str, str]]:
+    module = Module("google")
+    assert module.named("locals")["everybody"] in EVERYBODY
+    for name, rule in module.named("resource").items():
+        if not name.startswith("google_compute_firewall."):
+            continue
+        assert rule["direction"] == "INGRESS"
+        (allowed,) = rule["allow"]
+        ports = allowed.get("ports", ["errors"])
+        if ports == "each.value.udp_ports":
+            # Of the machine alone: others have other ports.
+            assert rule["target_tags"] == ["each.key"] and rule["for_each"] == "var.machines"
+            ports = ["probes"]
+        for port in ports:
+            yield allowed["protocol"], port, _sources(rule["source_ranges"])
+
+
+def _of_digitalocean() -> Iterator[tuple[str, str, str]]:
+    module = Module("digitalocean")
+    assert set(module.named("locals")["everybody"]) == EVERYBODY
+    out = {outbound["protocol"] for _, outbound in module.blocks("outbound_rule")}
+    assert out == {"tcp", "udp", "icmp"}, "without rules nothing leaves"
+    for _, rule in module.blocks("inbound_rule"):
+        port = rule.get("port_range", "errors")
+        if port == "inbound_rule.value":
+            assert rule["each"] == "each.value.udp_ports"
+            port = "probes"
+        yield rule["protocol"], port, _sources(rule["source_addresses"])
+
+
+def _user_data(body: dict[str, Any]) -> str | None:
+    metadata = body.get("metadata")
+    return metadata.get("user-data") if isinstance(metadata, dict) else None
+
+
 def test_each_machine_gets_the_user_data_its_region_and_its_name(module: Module) -> None:
     resources = module.named("resource")
-    servers = [body for body in resources.values() if "user_data" in body]
-    assert [body["user_data"] for body in servers] == ["var.user_data"]
+    # Google has it among other metadata.
+    given = [
+        (key, body)
+        for body in resources.values()
+        for key, value in (("user_data", body.get("user_data")), ("metadata", _user_data(body)))
+        if value == "var.user_data"
+    ]
+    assert len(given) == 1
     # A changed key must not replace a machine.
-    assert "user_data" in servers[0]["lifecycle"][0]["ignore_changes"]
+    ((key, server),) = given
+    assert key in server["lifecycle"][0]["ignore_changes"]
     names = [body for body in resources.values() if "reverse_dns" in str(body)]
     assert names and all(body["for_each"] in ("var.machines", "local.named") for body in names)
     (addresses,) = module.named("output").values()
@@ -313,3 +362,11 @@ def test_the_program_writes_a_file_per_cloud(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "no.pub" in done.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_the_validated_provider_is_the_one_that_machines_get() -> None:
+    (built,) = re.findall(
+        r"^OPENSTACK_PROVIDER := \S+@v(\S+)$", (TREE / "Makefile").read_text(), re.MULTILINE
+    )
+    module = (CLOUD / "openstack" / "main.tf").read_text()
+    assert re.findall(r'^      version = "(.*?)"', module, re.MULTILINE) == [built]

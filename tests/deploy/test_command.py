@@ -1,4 +1,4 @@
-"""The command that the playbook installs for people: as the services run it."""
+"""The command that the playbook installs for users: it runs as the services do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NET_RAW = 1 << 13  # capabilities(7)
 
 
 def install(folder: Path, user: str, name: str, parts: Sequence[str], program: str) -> Path:
-    """Install the command for services of that user, and a program in their place; return the command."""
+    """Install the command for the user's services, and a program in their place; return the command."""
     text = COMMAND.read_text()
     for path in ("/etc/firstflight", "/opt/firstflight", "/var/lib/firstflight"):
         assert path in text
@@ -57,7 +57,7 @@ def install(folder: Path, user: str, name: str, parts: Sequence[str], program: s
     ],
 )
 def test_it_has_the_environment_of_a_part(tmp_path: Path, name: str, parts: Sequence[str], of: str) -> None:
-    # As `id -un`, which asks neither $USER nor $LOGNAME.
+    # The name comes from the user ID, as in `id -un`, not from $USER or $LOGNAME.
     command = install(tmp_path, pwd.getpwuid(os.geteuid()).pw_name, name, parts, PROGRAM)
     done = subprocess.run([command, "optout", "add", "a b"], capture_output=True, text=True, check=True)
     place = tmp_path / "var/lib/firstflight"
@@ -66,7 +66,7 @@ def test_it_has_the_environment_of_a_part(tmp_path: Path, name: str, parts: Sequ
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user reaches, which those of pytest are not."""
+    """A folder that every user can access, unlike pytest's folders."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)

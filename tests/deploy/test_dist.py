@@ -1,4 +1,4 @@
-"""What `make dist` writes beside the wheels: bill of materials, checksums, the platform."""
+"""Files that `make dist` adds to the wheels: bill of materials, checksums, the platform."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hashlib
 import json
 import re
 import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import jinja2
@@ -51,7 +53,7 @@ def test_a_signature_is_of_these_checksums_by_this_key(tmp_path: Path) -> None:
     signers = tmp_path / "signers"
     signers.write_text(f"release {key.with_suffix('.pub').read_text()}")
     tasks = yaml.safe_load((dist.TREE / "deploy/ansible/roles/common/tasks/release.yml").read_text())
-    (task,) = (one for one in tasks if one["name"] == "Check who signed the release")
+    (task,) = (each_task for each_task in tasks if each_task["name"] == "Check who signed the release")
     values = {"firstflight_signers": signers, "firstflight_dist": tmp_path}
     argv = [jinja2.Template(word).render(values) for word in task["ansible.builtin.command"]["argv"]]
 
@@ -70,16 +72,16 @@ def test_a_signature_is_of_these_checksums_by_this_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "nosuch"])
-def test_a_signing_key_that_is_none_is_one_sentence(tmp_path: Path, key: str) -> None:
+def test_an_invalid_signing_key_is_one_sentence(tmp_path: Path, key: str) -> None:
     with pytest.raises(dist.DistError, match="there is no key"):
         dist.sign(tmp_path / "SHA256SUMS", key)
 
 
-def test_what_builds_the_wheel_is_pinned() -> None:
+def test_build_packages_of_the_wheel_are_pinned() -> None:
     build = tomllib.loads((dist.TREE / "pyproject.toml").read_text())["build-system"]["requires"]
-    assert build and all(re.fullmatch(r"[\w.-]+==[\w.]+", one) for one in build)
+    assert build and all(re.fullmatch(r"[\w.-]+==[\w.]+", requirement) for requirement in build)
     names = {package.name for package in audit.pinned(dist.TREE)}
-    assert {one.partition("==")[0] for one in build} <= names
+    assert {requirement.partition("==")[0] for requirement in build} <= names
 
 
 def test_the_newest_glibc_counts(tmp_path: Path) -> None:
@@ -89,3 +91,71 @@ def test_the_newest_glibc_counts(tmp_path: Path) -> None:
     (tmp_path / "two").write_bytes(b"static")
     with pytest.raises(dist.DistError, match="target with glibc"):
         dist.glibc([tmp_path / "two"])
+
+
+def write_wheel(folder: Path, name: str, version: str) -> Path:
+    """Write a package without content."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    texts = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, text in texts.items():
+            archive.writestr(f"{info}/{file}", text)
+    return path
+
+
+@pytest.fixture
+def small_dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as of `make dist`, of a project that needs one package."""
+    (tmp_path / "requirements.txt").write_text("helper==1.0\n")
+    monkeypatch.setattr(dist, "TREE", tmp_path)
+    monkeypatch.setattr(dist, "REQUIREMENTS", ("requirements.txt",))
+    out = tmp_path / "dist"
+    out.mkdir()
+    for name, version in (("firstflight", "0.1.0"), ("helper", "1.0"), ("builder", "2.0")):
+        write_wheel(out, name, version)
+    dist.requirements_with_hashes(out)
+    return out
+
+
+def playbook_installs(out: Path) -> subprocess.CompletedProcess[str]:
+    """Let pip look at what the playbook's task would install."""
+    tree = Path(__file__).parents[2]
+    (task,) = re.findall(
+        r"name: Install what this machine.*?argv:\n(.*?)\n        creates:",
+        (tree / "deploy/ansible/roles/common/tasks/release.yml").read_text(),
+        re.DOTALL,
+    )
+    text = task.replace("/opt/firstflight/releases/{{ firstflight_release }}/dist", str(out))
+    _, *options = yaml.safe_load(text.replace("{{ common_part }}", ""))
+    pip = [sys.executable, "-m", "pip", *options, "--dry-run", "--ignore-installed", "--report=-"]
+    return subprocess.run(pip, capture_output=True, text=True, check=False, cwd=out)
+
+
+def test_a_machine_installs_the_wheels_of_the_release(small_dist: Path) -> None:
+    """pip ignores a newer wheel in the same folder, which SHA256SUMS does not list."""
+    write_wheel(small_dist, "firstflight", "0.2.0")
+    done = playbook_installs(small_dist)
+    assert done.returncode == 0, done.stderr
+    chosen = {
+        package["metadata"]["name"]: package["metadata"]["version"]
+        for package in json.loads(done.stdout)["install"]
+    }
+    assert chosen == {"firstflight": "0.1.0", "helper": "1.0"}
+
+
+def test_a_machine_does_not_install_a_changed_wheel(small_dist: Path) -> None:
+    with zipfile.ZipFile(small_dist / "helper-1.0-py3-none-any.whl", "a") as archive:
+        archive.writestr("helper.py", "stolen = True\n")
+    done = playbook_installs(small_dist)
+    assert done.returncode == 1 and "DO NOT MATCH THE HASHES" in done.stderr
+
+
+def test_a_package_without_a_wheel_is_one_sentence(small_dist: Path) -> None:
+    (small_dist / "helper-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(dist.DistError, match="there is no wheel of helper: run `make hashes`"):
+        dist.requirements_with_hashes(small_dist)

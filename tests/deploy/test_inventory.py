@@ -1,4 +1,4 @@
-"""The machines of a site, from vantage_points.toml for Ansible."""
+"""A site's machines, from vantage_points.toml for Ansible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOOD = f'{CENTRE}{VANTAGE}ssh_host = "a.example.org"\n'
 
 
 def of(folder: Path, text: str) -> dict[str, dict[str, object]]:
-    """Return the inventory of a vantage_points.toml with that text."""
+    """Return the inventory for a vantage_points.toml with that text."""
     path = folder / vantage_points.FILE
     path.write_text(text)
     return inventory(vantage_points.load(path), folder)

@@ -1,4 +1,4 @@
-"""nginx accepts the settings of deploy/nginx, and asks the right part; `make deploy-test` has a site."""
+"""nginx accepts the settings of deploy/nginx, and forwards to the right part (`make deploy-test`: a site)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,30 @@ VALUES = {
     "firstflight_one_name": True,
     "firstflight_contact_url": "https://example.org/contact?a=1&b=2",
     "inventory_hostname": "hamburg",
+    "firstflight_acme": False,
+    "groups": {"site_dashboard": ["hamburg"]},
 }
-# Of its own: servers of other tests in this process may have these ports at others.
+# No other test uses this address: servers of other tests in this process may have the same ports elsewhere.
 ADDRESS = "127.0.0.9"
 TWO_NAMES = VALUES | {"firstflight_dashboard_address": "www.example.org", "firstflight_one_name": False}
-# What the playbook leaves on one machine, by the name of its roles.
+# A machine's layout -> its variables and the roles that the playbook applies.
 LAYOUTS: dict[str, tuple[dict[str, object], Sequence[str]]] = {
     "one name": (VALUES, ("centre", "dashboard")),
     "two names": (TWO_NAMES, ("centre", "dashboard")),
     "centre": (TWO_NAMES, ("centre",)),
     "dashboard": (TWO_NAMES, ("dashboard",)),
     "vantage point": (TWO_NAMES, ("vantage",)),
+    **{
+        f"{name} with ACME": (
+            values | {"firstflight_acme": True, "firstflight_names": names},
+            ("common", *roles),
+        )
+        for name, values, names, roles in (
+            ("one name", VALUES, ["127.0.0.1"], ("centre", "dashboard")),
+            ("two names", TWO_NAMES, ["127.0.0.1", "www.example.org"], ("centre", "dashboard")),
+            ("vantage point", TWO_NAMES, ["hamburg.example.org"], ("vantage",)),
+        )
+    },
 }
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -44,6 +57,7 @@ ENVIRONMENT = jinja2.Environment(
     keep_trailing_newline=True,
     trim_blocks=True,
 )
+ENVIRONMENT.filters["bool"] = bool  # Ansible's own
 
 
 def rendered(name: str, values: dict[str, object] = VALUES) -> str:
@@ -52,20 +66,20 @@ def rendered(name: str, values: dict[str, object] = VALUES) -> str:
 
 
 def written(values: dict[str, object], roles: Sequence[str]) -> str:
-    """Return all of /etc/nginx/conf.d after the roles, as nginx reads it."""
+    """Return the content of /etc/nginx/conf.d after the roles, in nginx's order."""
     found: dict[str, str] = {}
     for role in roles:
         for path in sorted((ROLES / role / "tasks").glob("*.yml")):
             for task in yaml.safe_load(path.read_text()):
-                what = task.get("ansible.builtin.template") or task.get("ansible.builtin.file") or {}
-                place = what.get("dest") or what.get("path") or ""
+                arguments = task.get("ansible.builtin.template") or task.get("ansible.builtin.file") or {}
+                place = arguments.get("dest") or arguments.get("path") or ""
                 if not place.startswith("/etc/nginx/conf.d/"):
                     continue
                 if not ENVIRONMENT.compile_expression(task.get("when", "true"))(**values):
                     continue
                 found.pop(place, None)
-                if "src" in what:
-                    found[place] = rendered(Path(what["src"]).stem, values)
+                if "src" in arguments:
+                    found[place] = rendered(Path(arguments["src"]).stem, values)
     assert found
     return "".join(found[place] for place in sorted(found))
 
@@ -106,7 +120,7 @@ def test_nginx_has_no_remark(tmp_path: Path, authority: Path, layout: str) -> No
 def layout(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, authority: Path
 ) -> Iterator[str]:
-    """nginx of a layout; behind it what says who was asked for what."""
+    """nginx for a layout, with upstream servers that answer with their name and the requested URI."""
     folder = tmp_path_factory.mktemp("nginx")
     behind = "".join(
         f'server {{ listen 127.0.0.1:{port}; return 200 "{who} $request_uri"; }}\n'
@@ -129,7 +143,7 @@ def layout(
         ("/edge_worker/v1/health", *["centre /edge_worker/v1/health"] * 2),
         ("/execution/health", *["centre /execution/health"] * 2),
         ("/firstflight/v1/optout?nonce=a", *["centre /firstflight/v1/optout?nonce=a"] * 2),
-        # What is passed on is what was compared.
+        # nginx passes to the centre the same normalised path that it matched.
         ("/x/../execution/", *["centre /execution/"] * 2),
         ("/api/v2/variables/%2e%2e/..%2F../execution/a", *["centre /execution/a"] * 2),
         ("//execution//x", *["centre /execution/x"] * 2),
@@ -154,7 +168,7 @@ def test_no_redirection_leads_to_the_host_that_a_client_names(layout: str, path:
     connection.close()
 
 
-def test_nothing_behind_nginx_hears_the_host_that_a_client_names() -> None:
+def test_the_host_that_a_client_names_is_not_passed_on() -> None:
     for layout in ("one name", "two names"):
         assert "$host" not in written(*LAYOUTS[layout])
 
@@ -166,7 +180,7 @@ def test_the_labs_site_passes_the_same_paths_as_they_were_compared() -> None:
 
 
 def ask(path: str) -> tuple[int, str]:
-    """Ask for a path exactly as it is given; return status and body."""
+    """Request a path without normalising it; return status and body."""
     connection = http.client.HTTPSConnection(
         ADDRESS, 443, context=ssl._create_unverified_context(), timeout=60
     )
@@ -175,6 +189,34 @@ def ask(path: str) -> tuple[int, str]:
     found = answer.status, answer.read().decode()
     connection.close()
     return found
+
+
+def test_the_authority_finds_the_challenge_and_people_the_dashboard(tmp_path: Path, authority: Path) -> None:
+    """With ACME, at port 80 of each name."""
+    (tmp_path / "acme" / ".well-known" / "acme-challenge").mkdir(parents=True)
+    (tmp_path / "acme" / ".well-known" / "acme-challenge" / "token").write_text("answer")
+    servers = written(*LAYOUTS["two names with ACME"]).replace(
+        "/var/lib/firstflight-acme", f"{tmp_path}/acme"
+    )
+    command = nginx(tmp_path, authority, servers)
+    address = "127.0.0.10"  # the other servers of this module may run
+    (tmp_path / "nginx.conf").write_text((tmp_path / "nginx.conf").read_text().replace(ADDRESS, address))
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
+        try:
+            until((tmp_path / "pid").is_file, (tmp_path / "log").read_text)
+            for name, at_root in (("127.0.0.1", 404), ("www.example.org", 301)):
+                answers = {}
+                for path in ("/.well-known/acme-challenge/token", "/a"):
+                    connection = http.client.HTTPConnection(address, 80, timeout=60)
+                    connection.request("GET", path, headers={"Host": name})
+                    answer = connection.getresponse()
+                    answers[path] = answer.status, answer.headers["Location"], answer.read()
+                    connection.close()
+                assert answers["/.well-known/acme-challenge/token"] == (200, None, b"answer")
+                assert answers["/a"][0] == at_root
+            assert answers["/a"][1] == "https://www.example.org/a"
+        finally:
+            process.terminate()
 
 
 def test_the_contact_page_escapes_the_address() -> None:

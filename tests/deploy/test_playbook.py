@@ -22,7 +22,7 @@ from lab.state import State
 TREE = Path(__file__).parents[2]
 ANSIBLE = TREE / "deploy" / "ansible"
 SITE = '[centre]\nssh_host = "c"\n[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\nssh_host = "a"\n'
-# Of the lab's site: where it is, and what is not for the field.
+# Variables that only the lab's site sets: its location, and a setting that deployments do not need.
 OF_THE_LAB = {"FIRSTFLIGHT_LAB", "PYTHONUNBUFFERED"}
 CHOSEN = "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"  # a site's first runs are its owner's decision
 
@@ -109,8 +109,8 @@ def changed(tasks: list[dict[str, Any]], state: str, **more: str) -> set[str]:
     return {str(path) for path in found if path}
 
 
-def test_what_downloads_need_is_taken_away_again() -> None:
-    """Rights and forwarding: without downloads no firewall need stand before what is forwarded."""
+def test_settings_of_downloads_are_removed_again() -> None:
+    """Rights and forwarding are removed. Without downloads no firewall for forwarded packets is needed."""
     tasks = yaml.safe_load((ANSIBLE / "roles/vantage/tasks/downloads.yml").read_text())
     written = changed(tasks, "file", when="firstflight_downloads | bool")
     assert any("sysctl.d" in path for path in written)
@@ -125,8 +125,8 @@ def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
     assert "/etc/sysctl.d/60-firstflight.conf" in changed(play["tasks"], "absent")
 
 
-# Centre -> its list, the copies of its vantage points (`away` does not answer), what is confirmed; the list
-# afterwards, None: the play is refused.
+# Kind of centre -> its list, the vantage points' copies (`away` does not answer), the confirmation, and the
+# list afterwards. If the last is null, the play refuses to run.
 ENTRY = "192.0.2.1\n"
 CENTRES: dict[str, tuple[str | None, dict[str, str | None], str, str | None]] = {
     "new": (None, {"a": None, "b": ""}, "false", "# Who"),
@@ -137,10 +137,10 @@ CENTRES: dict[str, tuple[str | None, dict[str, str | None], str, str | None]] = 
 }
 
 
-def test_a_centre_that_is_set_up_again_begins_no_empty_opt_out_list(
+def test_a_new_opt_out_list_is_refused_while_vantage_points_may_have_entries(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """As long as a vantage point may know of entries, unless their loss is confirmed."""
+    """The play refuses while a vantage point may have entries, unless their loss is confirmed."""
     user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(os.getegid())
     text = (ANSIBLE / "roles/centre/tasks/optout.yml").read_text()
     for old, new in (
@@ -158,14 +158,17 @@ def test_a_centre_that_is_set_up_again_begins_no_empty_opt_out_list(
     (tmp_path / "tasks.yml").write_text(text)
     points = sorted({point for _, copies, _, _ in CENTRES.values() for point in copies})
     hosts: dict[str, dict[str, Any]] = {name: {"ansible_connection": "local"} for name in (*CENTRES, *points)}
-    # 255 is what ssh ends with if nothing answers.
+    # ssh exits with status 255 if the host does not answer.
     no_answer = tmp_path / "ssh"
     no_answer.write_text("#!/bin/sh\nexit 255\n")
     no_answer.chmod(0o755)
     hosts["away"] = {"ansible_host": "127.0.0.1", "ansible_ssh_executable": str(no_answer)}
-    for name, (own, copies, is_confirmed, _) in CENTRES.items():
+    for name, (centre_list, copies, is_confirmed, _) in CENTRES.items():
         hosts[name] |= {"points": list(copies), "firstflight_new_optout_list": is_confirmed}
-        for place, content in [(name, own), *((f"{name}{point}", copy) for point, copy in copies.items())]:
+        for place, content in [
+            (name, centre_list),
+            *((f"{name}{point}", copy) for point, copy in copies.items()),
+        ]:
             if content is not None:
                 (tmp_path / place).mkdir()
                 (tmp_path / place / "list").write_text(content)
@@ -187,7 +190,7 @@ def test_a_centre_that_is_set_up_again_begins_no_empty_opt_out_list(
 
 
 def test_variables_that_are_yes_or_no_may_be_given_as_text() -> None:
-    """`-e NAME=true` gives a text, which no condition takes."""
+    """`-e NAME=true` sets a string, which conditions do not accept."""
     switches = [name for name, value in variables("group_vars/all.yml").items() if isinstance(value, bool)]
     assert "firstflight_downloads" in switches
     text = "\n".join(path.read_text() for path in ANSIBLE.glob("roles/*/tasks/*.yml"))
@@ -197,7 +200,7 @@ def test_variables_that_are_yes_or_no_may_be_given_as_text() -> None:
 
 
 def test_a_release_that_was_packed_in_part_is_packed_again(tmp_path: Path) -> None:
-    """A task is skipped if what it creates is there."""
+    """Ansible skips a task if the file in `creates` exists."""
     tasks = yaml.safe_load((ANSIBLE / "roles/common/tasks/release.yml").read_text())
     (pack,) = (task["ansible.builtin.command"] for task in tasks if task["name"] == "Pack the release")
     (tmp_path / "dist").mkdir()
@@ -216,19 +219,20 @@ def test_a_release_that_was_packed_in_part_is_packed_again(tmp_path: Path) -> No
     tar = tmp_path / "bin" / "tar"
     tar.write_text('#!/bin/sh\nfor word; do case "$word" in /*id.tar*) echo >"$word" ;; esac; done\nexit 2\n')
     tar.chmod(0o755)
-    for path, whole in ((f"{tmp_path}/bin:{os.environ['PATH']}", False), (os.environ["PATH"], True)):
+    for path, is_complete in ((f"{tmp_path}/bin:{os.environ['PATH']}", False), (os.environ["PATH"], True)):
         done = subprocess.run(argv, env={**os.environ, "PATH": path}, check=False)
-        assert (done.returncode == 0, packed.is_file()) == (whole, whole)
+        assert (done.returncode == 0, packed.is_file()) == (is_complete, is_complete)
 
 
 def test_secrets_are_never_shown() -> None:
-    """Each task that draws, reads or writes a secret says no_log."""
+    """Each task that generates, reads or writes a secret has no_log."""
     secret = re.compile(r"builtin\.password|slurp|b64decode|item\.content|\.key\b")
-    tasks = [task for path in ANSIBLE.rglob("tasks/*.yml") for task in yaml.safe_load(path.read_text())]
-    # One that looks at names of files alone shows none.
+    found_tasks = [task for path in ANSIBLE.rglob("tasks/*.yml") for task in yaml.safe_load(path.read_text())]
+    tasks = [each_task for task in found_tasks for each_task in task.get("block", [task])]
+    # A task that only checks names of files shows no secret.
     found = {
         task["name"]: task.get("no_log", False)
         for task in tasks
         if secret.search(yaml.safe_dump(task)) and "ansible.builtin.assert" not in task
     }
-    assert len(found) == 7 and all(found.values()), found
+    assert len(found) == 13 and all(found.values()), found

@@ -1,4 +1,4 @@
-"""Units of deploy/systemd: systemd reads them without a remark, and finds them closed."""
+"""Units of deploy/systemd: systemd reads them without a warning, and rates them as hardened."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NAMES = sorted(path.name for path in UNITS.glob("firstflight-*.*") if path.is_file())
 SERVICES = [name for name in NAMES if name.endswith(".service")]
 PROGRAMS = ("airflow", "firstflight", "python")
+# Parts that a timer starts.
+TIMED = ("uploads", "airflow-clean", "backup", "backup-store")
 # The greatest exposure that is accepted, in tenths (systemd-analyze: 40 is `OK`). Downloads need namespaces.
 EXPOSURE, EXPOSURE_WITH_DOWNLOADS = 25, 40
 
@@ -24,7 +26,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("root")
     shutil.copytree(UNITS, root / "etc/systemd/system")
     programs = [f"opt/firstflight/current/venv/bin/{name}" for name in PROGRAMS]
-    for name in (*programs, "usr/bin/curl", "bin/sh"):
+    for name in (*programs, "usr/bin/curl", "bin/sh", "bin/cp", "bin/rm", "bin/systemctl"):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o755)
@@ -54,9 +56,12 @@ def test_all_parts_have_a_unit() -> None:
         "metrics",
         "optout",
         "migrate",
+        "tables",
+        "site-metrics",
+        *TIMED,
     )
     assert {f"firstflight-{part}.service" for part in parts} == set(SERVICES)
-    assert set(NAMES) - set(SERVICES) == {"firstflight-uploads.timer"}
+    assert set(NAMES) - set(SERVICES) == {f"firstflight-{part}.timer" for part in TIMED}
 
 
 def test_systemd_has_no_remark(machine: Path) -> None:
@@ -72,7 +77,7 @@ def test_systemd_has_no_remark(machine: Path) -> None:
         ("@system-service", "@all-of-them", "Unknown system call group"),
     ],
 )
-def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new: str, shown: str) -> None:
+def test_systemd_reports_a_faulty_unit(tmp_path: Path, machine: Path, old: str, new: str, shown: str) -> None:
     """So that the test above can fail."""
     root = tmp_path / "root"
     shutil.copytree(machine, root)
@@ -85,9 +90,18 @@ def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new
 
 SECRETS = "/etc/firstflight/secrets"
 KEY = "/etc/firstflight/tls/key.pem"
-# Of the folder of secrets: what each service reads by its path, and what it is given as a credential.
-ALL = {"jwt_secret", "api_secret_key", "fernet_key", "passwords.json", "store_url", "store_password"}
-OF_AIRFLOW = ALL - {"store_password"}
+# Service -> the files in the folder of secrets that it reads by path, and those that it gets as credentials.
+ALL = {
+    "jwt_secret",
+    "api_secret_key",
+    "fernet_key",
+    "passwords.json",
+    "store_url",
+    "store_password",
+    "store_loader_password",
+    "metrics_password",
+}
+OF_AIRFLOW = ALL - {"store_password", "store_loader_password", "metrics_password"}
 READS: dict[str, tuple[set[str], set[str]]] = {
     "api-server": (OF_AIRFLOW, set()),
     "migrate": (OF_AIRFLOW, set()),
@@ -95,15 +109,20 @@ READS: dict[str, tuple[set[str], set[str]]] = {
     "dag-processor": (OF_AIRFLOW - {"passwords.json", "store_url"}, set()),
     "worker": (OF_AIRFLOW, set()),  # of these a vantage point has jwt_secret and store_url
     "dashboard": (set(), {"store_url"}),
-    "store": (set(), {"store_password", "key.pem"}),
+    "store": (set(), {"store_password", "store_loader_password", "key.pem"}),
+    "tables": (set(), {"store_url"}),
     "uploads": (set(), {"store_url"}),
     "metrics": (set(), {"store_url"}),
     "optout": (set(), {"jwt_secret"}),
+    "site-metrics": (set(), set()),
+    "airflow-clean": (OF_AIRFLOW - {"passwords.json", "store_url"}, set()),
+    "backup": (ALL, set()),  # it keeps them
+    "backup-store": (set(), set()),
 }
 
 
 def settings_of(name: str) -> dict[str, list[str]]:
-    """Return the words of each setting of a unit, with those that all units have in common."""
+    """Return the words of each setting in a unit, including the settings that all units share."""
     found: dict[str, list[str]] = {}
     files = [UNITS / name, UNITS / "firstflight-.service.d" / "hardening.conf"]
     for line in "\n".join(path.read_text() for path in files).splitlines():
@@ -115,27 +134,29 @@ def settings_of(name: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("part", READS)
 def test_a_service_reads_the_secrets_that_it_needs(part: str) -> None:
-    """All of them could read all."""
+    """Most services run as the same user, so file modes do not separate their secrets."""
     assert {f"firstflight-{part}.service" for part in READS} == set(SERVICES)
     by_path, given = READS[part]
     found = settings_of(f"firstflight-{part}.service")
-    closed = {word.removeprefix("-") for word in found["InaccessiblePaths"]}
-    assert KEY in closed
-    open_ones = set() if SECRETS in closed else {one for one in ALL if f"{SECRETS}/{one}" not in closed}
+    closed = {word.removeprefix("-") for word in found.get("InaccessiblePaths", [])}
+    assert (KEY in closed) == (part != "backup")
+    open_ones = (
+        set() if SECRETS in closed else {secret for secret in ALL if f"{SECRETS}/{secret}" not in closed}
+    )
     assert open_ones == by_path
     credentials = dict(word.split(":") for word in found.get("LoadCredential", []))
-    assert credentials == {one: KEY if one == "key.pem" else f"{SECRETS}/{one}" for one in given}
+    assert credentials == {secret: KEY if secret == "key.pem" else f"{SECRETS}/{secret}" for secret in given}
     named = " ".join(found["ExecStart"] + found.get("Environment", []))
     assert set(re.findall(r"%d/([\w.]+)", named)) == given
     if not by_path:
         assert SECRETS not in named and KEY not in named
 
 
-def test_the_dashboard_is_nobody_to_other_services() -> None:
-    """Another user, who finds of their folder the reports alone, and none of their processes."""
+def test_the_dashboard_has_no_access_to_other_services() -> None:
+    """It runs as another user. It sees only the reports of their folder, and does not see their processes."""
     users = {name: settings_of(name)["User"] for name in SERVICES}
-    own = users.pop("firstflight-dashboard.service")
-    assert own == ["firstflight-dashboard"] and own not in users.values()
+    user = users.pop("firstflight-dashboard.service")
+    assert user == ["firstflight-dashboard"] and user not in users.values()
     found = settings_of("firstflight-dashboard.service")
     assert found["TemporaryFileSystem"] == ["/var/lib/firstflight:ro"]
     assert found["BindReadOnlyPaths"] == ["/var/lib/firstflight/reports"]
@@ -155,12 +176,12 @@ def test_exposure_with_downloads(tmp_path: Path) -> None:
     unit = tmp_path / "units" / "firstflight-worker.service"
     done = analyze("security", "--offline=yes", f"--threshold={EXPOSURE_WITH_DOWNLOADS}", unit)
     assert done.returncode == 0, done.stdout
-    # The drop-in is in force, and what it allows is seen.
+    # The analysis includes the drop-in and its additional rights.
     closed = analyze("security", "--offline=yes", f"--threshold={EXPOSURE}", unit)
     assert closed.returncode == 1 and "CAP_SYS_ADMIN" in closed.stdout
 
 
-@pytest.mark.parametrize("name", [name for name in SERVICES if name != "firstflight-uploads.service"])
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {f"firstflight-{part}.service" for part in TIMED}))
 def test_services_start_with_the_machine(name: str) -> None:
     assert "\n[Install]\nWantedBy=multi-user.target\n" in (UNITS / name).read_text()
 
@@ -173,7 +194,7 @@ def test_services_start_with_the_machine(name: str) -> None:
 def test_both_commands_of_the_uploads_run_and_each_failure_counts(
     tmp_path: Path, clean: int, load: int, status: int
 ) -> None:
-    """systemd ends a unit at the first command that fails, and takes one with a `-` for a success."""
+    """systemd stops a unit at the first failed command, and counts a command with a `-` as a success."""
     text = (UNITS / "firstflight-uploads.service").read_text().replace("\\\n", " ")
     (line,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
     program = tmp_path / "firstflight"
@@ -182,7 +203,11 @@ def test_both_commands_of_the_uploads_run_and_each_failure_counts(
     )
     program.chmod(0o755)
     line = line.partition("=")[2].replace("/opt/firstflight/current/venv/bin/firstflight", str(program))
-    words = shlex.split(line.replace("${FIRSTFLIGHT_KEEP_DAYS}", "30").replace("$$", "$"))
+    line = line.replace("${FIRSTFLIGHT_KEEP_DAYS}", "30").replace("${FIRSTFLIGHT_KEEP_CAPTURES_DAYS}", "7")
+    words = shlex.split(line.replace("$$", "$"))
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["uploads clean --keep-days 30", "uploads load"]
+    assert done.stdout.splitlines() == [
+        "uploads clean --keep-days 30 --keep-captures-days 7",
+        "uploads load",
+    ]
     assert done.returncode == status

@@ -1,4 +1,4 @@
-"""A capture with every frame type, sealed by aioquic: no stack sends all of them by itself."""
+"""A capture with every frame type, encrypted by aioquic. No stack sends all types by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.dissect.build import MS, Capture
 
 
 def _frame(kind: bytes, *fields: int | bytes) -> bytes:
-    return kind + b"".join(one if isinstance(one, bytes) else encode_uint_var(one) for one in fields)
+    return kind + b"".join(field if isinstance(field, bytes) else encode_uint_var(field) for field in fields)
 
 
 FRAMES = [
@@ -45,7 +45,7 @@ FRAMES = [
     _frame(b"\x1c", 0x128, 6, 9, b"no shared"),
     _frame(b"\x31", 3, b"dgm"),
 ]
-# Fills the rest of a packet: nothing can follow it.
+# These frames extend to the end of the packet, so no frame can follow them.
 LAST = [
     _frame(b"\x08", 4, b"to the end"),
     _frame(b"\x0d", 4, 300, b"and the fin"),
@@ -54,7 +54,7 @@ LAST = [
 
 
 def make_all_frames(path: Path) -> Path:
-    """Write one packet per frame type, followed by some padding; then all in one packet."""
+    """Write one packet per frame type, followed by some padding, and then a packet with all types."""
     capture = Capture().sent(0, b.hello_datagram())
     payloads = (
         [frame + bytes(3) for frame in FRAMES] + [bytes(3) + frame for frame in LAST] + [b"".join(FRAMES)]

@@ -1,4 +1,4 @@
-"""Compares the dissector's rows with tshark's fields, by the list in fields.yaml."""
+"""Compares the dissector's rows with tshark's fields, according to the list in fields.yaml."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ class Field:
 
 
 def fields(scope: str) -> list[Field]:
-    """Return the fields of one scope of fields.yaml."""
+    """Return the fields in a scope in fields.yaml."""
     listed = yaml.safe_load((HERE / "fields.yaml").read_text())[scope]
     return [
         Field(
-            tshark=tuple(one["tshark"]) if isinstance(one["tshark"], list) else (one["tshark"],),
-            ours=one["ours"],
-            form=one.get("as", "number"),
-            mask=one.get("mask"),
-            shift=one.get("shift", 0),
-            of=frozenset(one["of"]) if "of" in one else None,
-            opened=one.get("opened", False),
-            known=one.get("known", False),
+            tshark=tuple(entry["tshark"]) if isinstance(entry["tshark"], list) else (entry["tshark"],),
+            ours=entry["ours"],
+            form=entry.get("as", "number"),
+            mask=entry.get("mask"),
+            shift=entry.get("shift", 0),
+            of=frozenset(entry["of"]) if "of" in entry else None,
+            opened=entry.get("opened", False),
+            known=entry.get("known", False),
         )
-        for one in listed
+        for entry in listed
     ]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A field in which tshark and the dissector differ."""
+    """A field with different values in tshark and the dissector."""
 
     capture: str
     frame: int
@@ -82,8 +82,8 @@ class Comparison:
     def datagram(self, rows: list[Row], theirs: Datagram) -> None:
         """Compare a datagram: its quic_packet rows and tshark's packets."""
         number = int(theirs.fields["frame.number"][0])
-        for one in self._datagram:
-            self._one(number, 0, one, _of_datagram(rows[0]), theirs.fields)
+        for field in self._datagram:
+            self._compare_field(number, 0, field, _of_datagram(rows[0]), theirs.fields)
         packets = [packet for packet in theirs.packets if not packet.is_padding]
         if len(packets) == len(rows) + 1 and packets[-1].is_unread:
             packets.pop()
@@ -97,23 +97,23 @@ class Comparison:
 
     def segment(self, row: Row, theirs: Fields) -> None:
         """Compare a TCP segment: its tcp_packet row, as segments.py converts it, and tshark's fields."""
-        for one in self._tcp:
-            self._one(row["frame_number"], 0, one, row, theirs)
+        for field in self._tcp:
+            self._compare_field(row["frame_number"], 0, field, row, theirs)
 
     def _compare_packet(self, number: int, place: int, row: Row, packet: Packet) -> None:
         details = None if row["frame_details"] is None else json.loads(row["frame_details"])
         both = row["opened"] and packet.opened
-        for one in self._packet:
-            if one.opened and not both:
+        for field in self._packet:
+            if field.opened and not both:
                 continue
-            has = one.of is None or row["type"] in one.of
+            has = field.of is None or row["type"] in field.of
             if not has and any(
-                other.name == one.name and row["type"] in (other.of or ()) for other in self._packet
+                other.name == field.name and row["type"] in (other.of or ()) for other in self._packet
             ):
                 continue
-            if one.known and not packet.fields.get(one.name):
+            if field.known and not packet.fields.get(field.name):
                 continue
-            self._one(number, place, one, row if has else {}, packet.fields)
+            self._compare_field(number, place, field, row if has else {}, packet.fields)
         if not both or details is None:
             self.only_ours[row["type"]] += row["opened"] and not packet.opened
             self.only_theirs[row["type"]] += packet.opened and not row["opened"]
@@ -126,33 +126,33 @@ class Comparison:
         for frame, theirs in zip(details, packet.frames, strict=True):
             kind = frame["type"]
             names: dict[str, bool] = {}
-            for one in self._frame:
-                if one.of is None or kind in one.of:
-                    names[one.name] = True
-                    self._one(number, place, one, frame, theirs)
-            # A frame has the fields of its type and no other listed one.
-            for one in self._frame:
-                if one.name not in names:
-                    self._one(number, place, one, {}, theirs)
+            for field in self._frame:
+                if field.of is None or kind in field.of:
+                    names[field.name] = True
+                    self._compare_field(number, place, field, frame, theirs)
+            # A frame has the fields for its type, and no other listed field.
+            for field in self._frame:
+                if field.name not in names:
+                    self._compare_field(number, place, field, {}, theirs)
 
-    def _one(self, number: int, place: int, one: Field, row: Row, theirs: Fields) -> None:
-        found = [value for name in one.tshark for value in theirs.get(name, [])]
-        ours, other = list(_ours(one, row.get(one.ours))), [_theirs(one.form, value) for value in found]
-        if one.form in ("bytes", "text", "size"):
-            # An empty byte string has no field in tshark.
+    def _compare_field(self, number: int, place: int, field: Field, row: Row, theirs: Fields) -> None:
+        found = [value for name in field.tshark for value in theirs.get(name, [])]
+        ours, other = list(_ours(field, row.get(field.ours))), [_theirs(field.form, value) for value in found]
+        if field.form in ("bytes", "text", "size"):
+            # tshark has no field for an empty byte string.
             ours = [value for value in ours if value not in ("", 0)]
             other = [value for value in other if value not in ("", 0)]
-        if one.form == "has":
+        if field.form == "has":
             # Some marks occur twice in tshark's tree.
             other = other[:1]
         if ours == other:
-            self.compared[one.name] += len(ours)
+            self.compared[field.name] += len(ours)
         else:
-            self.differences.append(Difference(self.capture, number, place, one.name, ours, other))
+            self.differences.append(Difference(self.capture, number, place, field.name, ours, other))
 
 
 def _of_datagram(row: Row) -> Row:
-    """The fields that the rows of a datagram share."""
+    """Return the fields that all rows for a datagram share."""
     shared = {name: row[name] for name in ("src_ip", "src_port", "dst_ip", "dst_port")}
     return shared | {
         "frame_number": row["frame_number"],
@@ -161,22 +161,22 @@ def _of_datagram(row: Row) -> Row:
     }
 
 
-def _ours(one: Field, value: object) -> Iterator[object]:
+def _ours(field: Field, value: object) -> Iterator[object]:
     if value is None:
         return
-    if one.ours == "version_list":
+    if field.ours == "version_list":
         yield from (int(version, 0) for version in str(value).split(","))
     elif isinstance(value, list):
         yield from value
-    elif one.form == "count":
+    elif field.form == "count":
         yield len(str(value)) // 2
-    elif one.form == "length":
+    elif field.form == "length":
         yield len(str(value).encode())
-    elif one.form in ("bytes", "text"):
+    elif field.form in ("bytes", "text"):
         yield str(value)
     else:
         number = int(value, 0) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
-        yield number if one.mask is None else (number & one.mask) >> one.shift
+        yield number if field.mask is None else (number & field.mask) >> field.shift
 
 
 def _theirs(form: str, value: str) -> object:

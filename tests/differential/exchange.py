@@ -1,7 +1,7 @@
 """An aioquic client and server on a simulated path, with every datagram in a capture.
 
-Real TLS and QUIC on both sides; this module simulates the path (delay, loss, order, addresses) and the clock,
-so that the same scenario produces the same packets at the same times.
+Both sides use real TLS and QUIC. This module simulates the path (delay, loss, order, addresses) and the
+clock, so the same scenario produces the same packets at the same times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVER: Address = ("198.51.100.1", 443)
 ONE_WAY_S = 0.01
 RETRY_CID = b"\x7e" * 8
 
-# (from_client, ordinal of the datagram in its direction from 0) -> seconds of delay; None: lost.
+# (from_client, ordinal of the datagram in its direction from 0) -> seconds of delay; `None`: lost.
 Path_ = Callable[[bool, int], float | None]
 
 
@@ -44,7 +44,7 @@ class Exchange:
     client: Address = ("192.0.2.10", 40000)
     client_settings: Mapping[str, object] = field(default_factory=dict)
     server_settings: Mapping[str, object] = field(default_factory=dict)
-    # (seconds, action of the client or server then)
+    # (seconds, action of the client or server at that time)
     actions: list[tuple[float, Callable[[Exchange], None]]] = field(default_factory=list)
     start_s: float = 0.0
 
@@ -63,7 +63,7 @@ class Exchange:
         self.far: QuicConnection | None = None
 
     def run(self, until_s: float = 3.0) -> Capture:
-        """Connect, do the actions, and continue until both sides are idle; return the client's capture."""
+        """Connect, run the actions, and continue until both sides are idle; return the client's capture."""
         self.near.connect(SERVER, now=self.now)
         self._flush()
         pending = sorted(self.actions, key=lambda action: action[0])
@@ -104,7 +104,7 @@ class Exchange:
             heapq.heappush(self.queue, (self.now + delay, self.order, from_client, datagram, client))
 
     def _log(self, src: Address, dst: Address, datagram: bytes) -> None:
-        # Whole microseconds, which every capture format can hold.
+        # Use whole microseconds, which every capture format supports.
         at_ns = round(self.now * 1_000_000) * 1000 - START_NS % 1000
         self.capture.packets.append((at_ns, udp(src, dst, datagram)))
 
@@ -148,8 +148,8 @@ class Exchange:
 
 
 def write(captures: list[Capture], path: Path) -> Path:
-    """Write one capture file of several connections."""
-    whole = Capture()
+    """Write a capture file with several connections."""
+    combined = Capture()
     for capture in captures:
-        whole.packets += capture.packets
-    return whole.write(path)
+        combined.packets += capture.packets
+    return combined.write(path)

@@ -1,4 +1,4 @@
-"""tshark's fields of a capture: per UDP datagram the QUIC packets, per packet the frames."""
+"""Reads tshark's fields for a capture: QUIC packets per UDP datagram, and frames per packet."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ Fields = dict[str, list[str]]
 
 @dataclass
 class Packet:
-    """A QUIC packet: fields of its header, and of each of its frames if tshark decrypted it."""
+    """A QUIC packet: fields of the header, and fields of each frame if tshark decrypted the packet."""
 
     fields: Fields
     frames: list[Fields] = field(default_factory=list)
 
     @property
     def opened(self) -> bool:
-        """Return whether tshark read its frames."""
+        """Return whether tshark decrypted the packet."""
         return bool(self.frames)
 
     @property
     def is_padding(self) -> bool:
-        """Return whether these are the zeros after a datagram's last packet, a short header to tshark."""
+        """Return whether these are zeros after a datagram's last packet. tshark shows a short header."""
         return "quic.short" in self.fields and self.fields.get("quic.fixed_bit") == ["0"]
 
     @property
     def is_unread(self) -> bool:
-        """Return whether tshark ignores it: zeros after the last packet, or a header with unknown ID."""
+        """Return whether tshark skips it: zeros after the last packet, or a header with an unknown ID."""
         return "quic.coalesced_padding_data" in self.fields or "quic.packet_length" not in self.fields
 
 
 @dataclass
 class Datagram:
-    """A captured frame with QUIC in it."""
+    """A captured frame that contains QUIC."""
 
     fields: Fields
     packets: list[Packet]
 
 
 def datagrams(capture: Path, keys: Path | None) -> Iterator[Datagram]:
-    """Yield frames of `capture` in which tshark, in two passes and with `keys`, finds QUIC."""
+    """Yield the frames of `capture` in which tshark finds QUIC, in two passes and with `keys`."""
     argv = ["tshark", "-2", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
     if keys is not None:
         argv += ["-o", f"tls.keylog_file:{keys}"]
@@ -68,7 +68,7 @@ def _packet(quic: ElementTree.Element) -> Packet:
 
 
 def _below(elements: list[ElementTree.Element]) -> Fields:
-    """Yield names and values of `elements` and their fields, except those of protocols inside QUIC."""
+    """Return names and values of `elements` and their fields, without protocols inside QUIC."""
     found: Fields = {}
     waiting = list(reversed(elements))
     while waiting:

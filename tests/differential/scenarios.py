@@ -30,7 +30,7 @@ def answer(stream: int, size: int, fin: bool = True) -> Callable[[Exchange], Non
 
 
 def request(size: int = 20_000) -> list[Action]:
-    """A request and an answer of `size` bytes, then a close."""
+    """Return a request's actions, an answer of `size` bytes, and a close."""
     return [
         (0.1, say(0, b"GET /\r\n")),
         (0.15, answer(0, size)),
@@ -49,7 +49,7 @@ def hello_over_two_datagrams(keys: TextIO) -> list[Capture]:
 
 
 def key_updates(keys: TextIO) -> list[Capture]:
-    """The client changes keys twice, the server once in between."""
+    """The client updates keys twice; the server updates keys once in between."""
     actions: list[Action] = [(0.1, say(0, b"a", fin=False)), (0.2, answer(0, 2000, fin=False))]
     actions += [(0.3, lambda x: x.near.request_key_update()), (0.31, say(0, b"b", fin=False))]
     actions += [(0.6, lambda x: x.far.request_key_update()), (0.61, answer(0, 500, fin=False))]  # type: ignore[union-attr]
@@ -75,7 +75,7 @@ def migration(keys: TextIO) -> list[Capture]:
 
 
 def rebinding(keys: TextIO) -> list[Capture]:
-    """A NAT changes the client's port: the connection IDs stay the same."""
+    """A NAT changes the client's port. The connection IDs do not change."""
 
     def rebind(x: Exchange) -> None:
         x.client = (x.client[0], 40009)
@@ -90,7 +90,7 @@ def retry(keys: TextIO) -> list[Capture]:
 
 
 def version_negotiation(keys: TextIO) -> list[Capture]:
-    """The server supports only version 1, the client starts with version 2."""
+    """The client starts with version 2, but the server only supports version 1."""
     settings = {"supported_versions": [V2, V1], "original_version": V2}
     return [
         Exchange(
@@ -130,7 +130,7 @@ def port_reuse(keys: TextIO) -> list[Capture]:
 
 
 def small_frames(keys: TextIO) -> list[Capture]:
-    """Frames that a transfer lacks: resets, STOP_SENDING, PING, DATAGRAM, flow control, an error."""
+    """Frames that a transfer does not use: resets, STOP_SENDING, PING, DATAGRAM, flow control, an error."""
 
     def begin(x: Exchange) -> None:
         x.near.send_ping(7)
@@ -161,14 +161,17 @@ def server_only(keys: TextIO) -> list[Capture]:
 
 def missing_start(keys: TextIO) -> list[Capture]:
     """The capture starts after the handshake."""
-    whole = plain(keys)[0]
+    complete = plain(keys)[0]
     return [
-        _filtered(whole, lambda packet: len(whole.packets) - whole.packets.index(_at(whole, packet)) < 20)
+        _filtered(
+            complete,
+            lambda packet: len(complete.packets) - complete.packets.index(_at(complete, packet)) < 20,
+        )
     ]
 
 
 def _at(capture: Capture, packet: bytes) -> tuple[int, bytes]:
-    return next(one for one in capture.packets if one[1] is packet)
+    return next(entry for entry in capture.packets if entry[1] is packet)
 
 
 def _src(packet: bytes) -> str:
@@ -176,11 +179,11 @@ def _src(packet: bytes) -> str:
 
 
 def _filtered(capture: Capture, keep: Callable[[bytes], bool]) -> Capture:
-    return Capture(packets=[one for one in capture.packets if keep(one[1])])
+    return Capture(packets=[entry for entry in capture.packets if keep(entry[1])])
 
 
 def snapped(original: Path, path: Path, length: int) -> Path:
-    """The capture with its packets cut to `length` bytes."""
+    """Return the capture with packets truncated to `length` bytes."""
     data, at = original.read_bytes(), 24
     out = data[:16] + struct.pack("<I", length) + data[20:24]
     while at < len(data):
@@ -216,8 +219,8 @@ SCENARIOS: dict[str, Maker] = {
 
 def make(name: str, folder: Path) -> Path:
     """Make NAME.pcap and NAME.keys in `folder`."""
-    whole = Capture()
+    combined = Capture()
     with (folder / f"{name}.keys").open("w") as keys:
         for capture in SCENARIOS[name](keys):
-            whole.packets += capture.packets
-    return whole.write(folder / f"{name}.pcap")
+            combined.packets += capture.packets
+    return combined.write(folder / f"{name}.pcap")

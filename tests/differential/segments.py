@@ -18,8 +18,8 @@ AGGREGATOR = ";"
 
 
 def segments(capture: Path) -> Iterator[Fields]:
-    """Yield the listed fields of every frame of `capture` in which tshark, in two passes, finds TCP."""
-    names = sorted({name for one in fields("tcp") for name in one.tshark})
+    """Yield the listed fields of every frame of `capture` in which tshark finds TCP, in two passes."""
+    names = sorted({name for field in fields("tcp") for name in field.tshark})
     argv = ["tshark", "-2", "-r", str(capture), "-Y", "tcp && !icmp && !icmpv6", "-T", "fields"]
     argv += ["-o", "tcp.relative_sequence_numbers:FALSE", "-E", f"aggregator={AGGREGATOR}"]
     for name in names:
@@ -42,7 +42,7 @@ def in_words_of_tshark(row: Row) -> Row:
     found["window_bytes"] = row["window"] << (row["window_shift"] or 0)
     found |= _options(row["options"], row["header_bytes"] - 20)
     names = {*filter(None, row["marks"].split(",")), row["class"]}
-    # tshark also reports the more general class beside these two.
+    # In addition to these two classes, tshark reports the more general class.
     if names & {"fast_retransmission", "spurious_retransmission"}:
         names.add("retransmission")
     found |= {f"is_{name}": 1 for name in names if name is not None}

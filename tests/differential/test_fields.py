@@ -22,11 +22,11 @@ LEAST_FIELDS = 80
 
 @pytest.fixture(scope="session")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The samples and the generated captures, each with its key log beside it."""
+    """The samples and the generated captures, each with a key log in the same folder."""
     folder = tmp_path_factory.mktemp("scenarios")
     made = [scenarios.make(name, folder) for name in scenarios.SCENARIOS]
-    kept = [*sorted(FIXTURES.glob("*.pcap")), *sorted(RECORDED.glob("*.pcap"))]
-    return [*kept, *made, make_all_frames(folder / "all_frames.pcap")]
+    recorded = [*sorted(FIXTURES.glob("*.pcap")), *sorted(RECORDED.glob("*.pcap"))]
+    return [*recorded, *made, make_all_frames(folder / "all_frames.pcap")]
 
 
 @pytest.fixture(scope="session")
@@ -35,14 +35,14 @@ def comparisons(captures: list[Path]) -> list[Comparison]:
 
 
 def compared(capture: Path) -> Comparison:
-    """Compare the dissector's rows of a capture with tshark's fields."""
+    """Compare the dissector's rows for a capture with tshark's fields."""
     comparison = Comparison(capture)
     keys = capture.with_suffix(".keys")
     found = rows(capture, "--kind", "quic_packet")
     by_frame = {number: list(group) for number, group in groupby(found, key=lambda row: row["frame_number"])}
     for theirs in datagrams(capture, keys if keys.exists() else None):
         ours = by_frame.get(int(theirs.fields["frame.number"][0]))
-        # A datagram of a connection whose start is missing is counted, and has no rows.
+        # A datagram in a connection without its start is counted, but has no rows.
         if ours is not None and ours[0]["type"] != "icmp":
             comparison.datagram(ours, theirs)
     return comparison
@@ -57,24 +57,28 @@ def test_enough_fields_were_compared(comparisons: list[Comparison]) -> None:
     total: Counter[str] = Counter()
     for comparison in comparisons:
         total += comparison.compared
-    listed = {one.name for scope in ("datagram", "packet", "frame") for one in compare.fields(scope)}
+    listed = {field.name for scope in ("datagram", "packet", "frame") for field in compare.fields(scope)}
     assert listed - set(total) == set()
     assert len(listed) >= LEAST_FIELDS
 
 
-def test_what_tshark_opens_is_opened(comparisons: list[Comparison]) -> None:
-    """Much more than the Initials is compared."""
-    missed = {one.capture: dict(+one.only_theirs) for one in comparisons if +one.only_theirs}
+def test_packets_decrypted_by_tshark_are_decrypted(comparisons: list[Comparison]) -> None:
+    """Decrypted packets other than Initials are compared too."""
+    missed = {
+        comparison.capture: dict(+comparison.only_theirs)
+        for comparison in comparisons
+        if +comparison.only_theirs
+    }
     assert missed == {}
-    assert sum(one.compared["quic.key_phase"] for one in comparisons) > 300
+    assert sum(comparison.compared["quic.key_phase"] for comparison in comparisons) > 300
 
 
 def test_exceptions_are_few_and_explained() -> None:
     listed = exceptions()
     assert len(listed) <= MOST
-    for one in listed:
-        assert {"scope", "capture", "frames", "field", "bytes", "reason"} == set(one), one
-        assert one["scope"] in ("quic", "tcp")
+    for exception in listed:
+        assert {"scope", "capture", "frames", "field", "bytes", "reason"} == set(exception), exception
+        assert exception["scope"] in ("quic", "tcp")
 
 
 def test_every_exception_is_needed(comparisons: list[Comparison], captures: list[Path]) -> None:

@@ -1,5 +1,7 @@
-"""Rows of the handshake engine against tshark and the dissector with its key log, and against aioquic as a
-second client: the same transport parameters, certificates, header fields and milestones.
+"""Compares rows of the handshake engine with tshark, with the dissector, and with aioquic as a second client.
+
+All must have the same transport parameters, certificates, header fields and milestones. tshark and the
+dissector use the engine's key log.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ __all__ = ["http3"]
 STACKS = ("quiche", "quic-go", "aioquic", "http3")
 H3_NO_ERROR = 0x100  # RFC 9114 8.1
 ANSWER = Answer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), ("age", "7")))
-# Times are floored to microseconds on both sides: differences of two may be one apart.
+# Both sides floor times to microseconds, so differences of two times can differ by 1 us.
 ROUNDING_US = 1
-# A stamp that is wrong by this is found (docs/design/0013).
+# The tests detect a timestamp error of this size (docs/design/0013).
 FAULT_US = 100
 SIZES = ("small", "large")
 # Column of the engine -> of the dissector.
@@ -60,7 +62,7 @@ TIMES = {"ack_us": "ack_us", "sh_us": "sh_us", "confirmed_us": "handshake_done_u
 
 @dataclass
 class PacketLog:
-    """What somebody saw of one server."""
+    """Data from a server, as one observer recorded it."""
 
     parameters: list[tuple[int, bytes]] = field(default_factory=list)
     certificates: list[str] = field(default_factory=list)
@@ -70,13 +72,13 @@ class PacketLog:
 
 @dataclass
 class Compared:
-    """One server's rows, and its connections as tshark (by the client's ID) and the dissector saw them."""
+    """One server's rows, and its connections according to tshark (by the client's ID) and the dissector."""
 
     rows: list[dict[str, Any]]
     folder: Path
     tshark: dict[str, PacketLog]
     dissected: dict[str, dict[str, Any]]
-    # Of the second client, by name.
+    # Connections of the second client, by server name.
     second: dict[str, PacketLog]
 
 
@@ -89,28 +91,28 @@ def _value(element: ElementTree.Element) -> bytes:
 
 
 def by_tshark(capture: Path, keys: Path, port: int) -> dict[str, PacketLog]:
-    """Return what the server at `port` sent to each connection ID of a client."""
+    """Return the data that the server at `port` sent, by the client's connection ID."""
     argv = ["tshark", "-2", "-r", str(capture), "-o", f"tls.keylog_file:{keys}", "-T", "pdml"]
     argv += ["-Y", f"quic && udp.srcport == {port}"]
     done = subprocess.run(argv, capture_output=True, check=True)
     found: dict[str, PacketLog] = {}
     for packet in ElementTree.fromstring(done.stdout).iter("packet"):
-        fields = [(one.get("name"), one) for one in packet.iter("field")]
-        # Connections share ports; their IDs are their own.
-        client = next(_shown(one).replace(":", "") for name, one in fields if name == "quic.dcid")
+        fields = [(element.get("name"), element) for element in packet.iter("field")]
+        # Connections share ports, but have different IDs.
+        client = next(_shown(element).replace(":", "") for name, element in fields if name == "quic.dcid")
         log = found.setdefault(client, PacketLog())
-        # Messages that a busy machine's server sends again are dissected again.
+        # The server of a busy machine can retransmit messages, and tshark dissects them again.
         parameters: list[tuple[int, bytes]] = []
-        for name, one in fields:
+        for name, element in fields:
             if name == "tls.quic.parameter.type":
-                parameters.append((int(_shown(one), 0), b""))
+                parameters.append((int(_shown(element), 0), b""))
             elif name == "tls.quic.parameter.value":
-                parameters[-1] = (parameters[-1][0], _value(one))
+                parameters[-1] = (parameters[-1][0], _value(element))
             elif name == "tls.handshake.certificate":
-                digest = hashlib.sha256(_value(one)).hexdigest()
+                digest = hashlib.sha256(_value(element)).hexdigest()
                 log.certificates += [digest] if digest not in log.certificates else []
             elif name == "quic.frame":
-                parts = {part.get("name"): part for part in one.iter("field")}
+                parts = {part.get("name"): part for part in element.iter("field")}
                 if "quic.stream_data" in parts and _shown(parts["quic.stream.stream_id"]) == "0":
                     offset = parts.get("quic.stream.offset")
                     at = 0 if offset is None else int(_shown(offset))
@@ -129,7 +131,7 @@ def parameters_of(extension: bytes) -> list[tuple[int, bytes]]:
 
 
 class Asking(QuicConnectionProtocol):
-    """A client of HTTP/3 that sends one request."""
+    """An HTTP/3 client that sends one request."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -145,7 +147,7 @@ class Asking(QuicConnectionProtocol):
         return await self._response
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Keep the first header section that is no interim one."""
+        """Keep the header section of the final response; skip interim responses."""
         for found in self._http.handle_event(event):
             if isinstance(found, HeadersReceived) and not self._response.done():
                 fields = [(bytes(name), bytes(value)) for name, value in found.headers]
@@ -154,7 +156,7 @@ class Asking(QuicConnectionProtocol):
 
 
 def second_client(name: str, port: int) -> PacketLog:
-    """Connect and ask by aioquic, and return what it saw."""
+    """Send a request with aioquic, and return the data it received."""
 
     async def main() -> PacketLog:
         settings = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name=name)
@@ -168,7 +170,7 @@ def second_client(name: str, port: int) -> PacketLog:
             chain = [tls._peer_certificate, *tls._peer_certificate_chain]
             return PacketLog(
                 parameters_of(extensions[kind]),
-                [hashlib.sha256(one.public_bytes(Encoding.DER)).hexdigest() for one in chain],
+                [hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest() for certificate in chain],
                 fields=await client.head(f"{name}:{port}"),
             )
 
@@ -176,13 +178,13 @@ def second_client(name: str, port: int) -> PacketLog:
 
 
 def compared(folder: Path, names: list[str], port: int) -> Compared:
-    """Run the engine over these names of a server, captured; then the second client."""
+    """Run the engine for these names on a server, with a capture; then run the second client."""
     capture, keys = folder / "engine.pcap", folder / "keys"
     found, secrets = [], ""
     with Capture(
         capture, "lo", f"udp port {port}", snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
     ):
-        # One at a time: tshark takes connections that share ports for one.
+        # Run one name at a time, because tshark merges connections that share ports.
         for name in names:
             own_folder, log = folder / name, folder / f"{name}.keys"
             own_folder.mkdir()
@@ -216,20 +218,22 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         return
     endpoints = [replace(endpoint(stack, "wait", None, certificate=size), http=ANSWER) for size in SIZES]
     with running(folder, stack, endpoints) as lab:
-        yield compared(folder, [one.domain for one in endpoints], lab.port)
+        yield compared(folder, [served.domain for served in endpoints], lab.port)
 
 
 def of_kind(found: Compared, kind: str) -> list[dict[str, Any]]:
-    return [one for row in found.rows for one in segments(found.folder / row["domain"] / "all" / kind)]
+    return [
+        segment for row in found.rows for segment in segments(found.folder / row["domain"] / "all" / kind)
+    ]
 
 
-def own(row: dict[str, Any]) -> list[dict[str, Any]]:
+def parameters_in(row: dict[str, Any]) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = json.loads(row["transport_parameters"])
     return parameters
 
 
 def is_value(shown: object, value: bytes) -> bool:
-    """Return whether a value in a row stands for these bytes."""
+    """Return whether a row's value represents these bytes."""
     if shown is True:
         return value == b""
     if isinstance(shown, int):
@@ -241,38 +245,47 @@ def test_transport_parameters(found: Compared) -> None:
     for row in found.rows:
         assert row["outcome"] == "done", row
         log = found.tshark[row["client_cid"]]
-        assert len(own(row)) == len(log.parameters) > 8
-        for one, (number, value) in zip(own(row), log.parameters, strict=True):
-            assert int(one["id"], 16) == number and is_value(one["value"], value), (one, value.hex())
+        assert len(parameters_in(row)) == len(log.parameters) > 8
+        for parameter, (number, value) in zip(parameters_in(row), log.parameters, strict=True):
+            assert int(parameter["id"], 16) == number and is_value(parameter["value"], value), (
+                parameter,
+                value.hex(),
+            )
         dissected = found.dissected[row["client_cid"]]
         # The dissector writes identifiers without leading zeros.
-        same = json.loads(dissected["transport_parameters_server"])
-        assert [{**one, "id": f"{int(one['id'], 16):#04x}"} for one in same] == own(row)
+        of_dissector = json.loads(dissected["transport_parameters_server"])
+        assert [
+            {**parameter, "id": f"{int(parameter['id'], 16):#04x}"} for parameter in of_dissector
+        ] == parameters_in(row)
 
 
 def test_a_second_client_is_sent_the_same_parameters(found: Compared) -> None:
     for row in found.rows:
-        # Flags and integers are of the server; connection IDs and tokens are of the connection, as is what a
-        # stack reserves at random.
-        ours = {one["id"]: one["value"] for one in own(row) if not isinstance(one["value"], str)}
+        # Flags and integers are the same for all connections to a server. Connection IDs, tokens and the
+        # reserved parameters that a stack chooses at random differ for each connection.
+        ours = {
+            parameter["id"]: parameter["value"]
+            for parameter in parameters_in(row)
+            if not isinstance(parameter["value"], str)
+        }
         theirs = {f"{number:#04x}": value for number, value in found.second[row["domain"]].parameters}
         assert ours.keys() <= theirs.keys()
         assert all(is_value(shown, theirs[number]) for number, shown in ours.items())
 
 
 def test_certificates(found: Compared) -> None:
-    described = {one["sha256"]: one for one in of_kind(found, "certificate")}
+    described = {certificate["sha256"]: certificate for certificate in of_kind(found, "certificate")}
     for row in found.rows:
         chain = found.tshark[row["client_cid"]].certificates
         assert chain == found.second[row["domain"]].certificates
         assert (row["leaf_sha256"], row["chain_length"]) == (chain[0], len(chain))
         assert set(chain) <= described.keys()
-        issuers = [described[one]["issuer_sha256"] for one in chain]
+        issuers = [described[digest]["issuer_sha256"] for digest in chain]
         assert issuers == [*chain[1:], None]
 
 
 def header_fields(stream: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the fields of the last HEADERS frame of a response, decoded by ls-qpack."""
+    """Return the fields of the last HEADERS frame in a response, decoded by ls-qpack."""
     buffer, decoder, last = Buffer(data=stream), pylsqpack.Decoder(0, 0), []
     while not buffer.eof():
         kind, length = buffer.pull_uint_var(), buffer.pull_uint_var()
@@ -283,7 +296,7 @@ def header_fields(stream: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def test_header_fields(found: Compared) -> None:
-    responses = {one["domain"]: one for one in of_kind(found, "http3_response")}
+    responses = {response["domain"]: response for response in of_kind(found, "http3_response")}
     assert responses.keys() == {row["domain"] for row in found.rows}
     for row in found.rows:
         stream = found.tshark[row["client_cid"]].stream
@@ -291,18 +304,18 @@ def test_header_fields(found: Compared) -> None:
         text = [[name.decode(), value.decode()] for name, value in fields]
         assert text[0] == [":status", str(row["status"])]
         assert json.loads(responses[row["domain"]]["headers"]) == text[1:]
-        # The date is of the answer, and so is quic-go's order.
+        # The date differs between responses, and so does quic-go's order.
         second = found.second[row["domain"]].fields
-        assert sorted(one for one in second if one[0] != b"date") == sorted(
-            one for one in fields if one[0] != b"date"
+        assert sorted(field for field in second if field[0] != b"date") == sorted(
+            field for field in fields if field[0] != b"date"
         )
 
 
 def crossing(row: dict[str, Any], seen: dict[str, Any]) -> int | None:
-    """Return by how much a row's times are later than the capture's; None if they cannot both be right.
+    """Return by how much a row's times are later than the capture's; `None` if they contradict each other.
 
-    Both take the kernel's stamp of a received datagram. Of the Initial the engine has the one of sending, the
-    capture the one of its arrival, which is later: by the same time for each milestone.
+    Both use the kernel's timestamps of received datagrams. For the Initial, the engine uses the time of
+    sending and the capture the later time of arrival. All milestones of the row are later by this difference.
     """
     later = [row[name] - seen[other] for name, other in TIMES.items()]
     is_one = min(later) >= -ROUNDING_US and max(later) - min(later) <= ROUNDING_US
@@ -318,13 +331,13 @@ def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
         close = [seen[f"closed_{name}"] for name in ("by", "by_application", "code", "reason")]
         assert close == ["client", True, H3_NO_ERROR, CONTACT]
         assert crossing(row, seen) is not None, (row, seen)
-        # One milestone's stamp that is wrong.
+        # One milestone with a wrong timestamp is detected.
         for name, fault_us in itertools.product(TIMES, (-FAULT_US, FAULT_US)):
             assert crossing({**row, name: row[name] + fault_us}, seen) is None
 
 
 def test_times_count_from_the_sending(http3: Http3, tmp_path: Path) -> None:
-    """A stamp of sending that is too early makes all times later: not one is nearly that of the capture."""
+    """If the send timestamp is too early, all times are later, and no time is close to the capture's."""
     targets = [(HOST, f"n{number}.http3.test", http3.port) for number in range(12)]
     with Capture(
         tmp_path / "pcap",
@@ -343,6 +356,6 @@ def test_times_count_from_the_sending(http3: Http3, tmp_path: Path) -> None:
         moved = [{**row, **{name: row[name] + fault_us for name in TIMES}} for row in done.rows]
         crossings = [crossing(row, dissected[row["client_cid"]]) for row in moved]
         assert len(crossings) == len(targets) and None not in crossings
-        return min(one for one in crossings if one is not None)
+        return min(difference_us for difference_us in crossings if difference_us is not None)
 
     assert least_crossing(0) < FAULT_US <= least_crossing(FAULT_US)

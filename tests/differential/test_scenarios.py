@@ -10,7 +10,7 @@ import pytest
 from tests.differential import scenarios
 from tests.dissect.conftest import dissect, rows
 
-# scenario -> expected values of each of its connections
+# scenario -> expected values of each connection
 EXPECTED: dict[str, list[dict[str, Any]]] = {
     "plain": [{"first_answer": "coalesced", "sni": "www.example.net", "undecrypted_packets": 0}],
     "hello_over_two_datagrams": [
@@ -47,35 +47,35 @@ def test_connections(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["server_only", "missing_start"])
-def test_what_has_no_beginning_is_counted(name: str, tmp_path: Path) -> None:
+def test_connections_without_a_start_are_counted(name: str, tmp_path: Path) -> None:
     done = dissect(scenarios.make(name, tmp_path), "--kind", "quic_connection")
     assert (done.returncode, done.stdout) == (0, b"")
     assert b"UDP datagrams of no known connection" in done.stderr
 
 
 def test_cut_connection_ids_begin_no_connection(tmp_path: Path) -> None:
-    whole = scenarios.make("plain", tmp_path)
-    done = dissect(scenarios.snapped(whole, tmp_path / "cut.pcap", 60), "--kind", "quic_connection")
+    complete = scenarios.make("plain", tmp_path)
+    done = dissect(scenarios.snapped(complete, tmp_path / "cut.pcap", 60), "--kind", "quic_connection")
     assert (done.returncode, done.stdout) == (0, b"")
 
 
 @pytest.mark.parametrize("length", [100, 300])
 def test_cut_packets_are_counted_and_not_guessed(length: int, tmp_path: Path) -> None:
-    """A truncated Initial has the values of its header, and nothing that follows it."""
-    whole = scenarios.make("plain", tmp_path)
-    (of,) = rows(whole, "--kind", "quic_connection")
-    (row,) = rows(scenarios.snapped(whole, tmp_path / "cut.pcap", length), "--kind", "quic_connection")
+    """A truncated Initial has the values of the header, but no later values."""
+    complete = scenarios.make("plain", tmp_path)
+    (complete_row,) = rows(complete, "--kind", "quic_connection")
+    (row,) = rows(scenarios.snapped(complete, tmp_path / "cut.pcap", length), "--kind", "quic_connection")
     for column in ("version", "odcid", "client_scid", "datagrams_server", "ip_bytes_server", "duration_us"):
-        assert row[column] == of[column]
+        assert row[column] == complete_row[column]
     for column in ("first_ack_us", "server_hello_us", "first_handshake_us", "amplification"):
-        assert row[column] in (of[column], None)
+        assert row[column] in (complete_row[column], None)
     for column in ("client_hello_us", "sni", "alpn", "ack_us", "sh_us"):
         assert row[column] is None
     assert (row["first_answer"], row["detail"]) == ("malformed", "cut by the capture")
-    assert row["undecrypted_packets"] > of["undecrypted_packets"]
+    assert row["undecrypted_packets"] > complete_row["undecrypted_packets"]
 
 
 def test_small_packets_survive_a_large_snap_length(tmp_path: Path) -> None:
-    whole = scenarios.make("plain", tmp_path)
-    (row,) = rows(scenarios.snapped(whole, tmp_path / "cut.pcap", 1228), "--kind", "quic_connection")
+    complete = scenarios.make("plain", tmp_path)
+    (row,) = rows(scenarios.snapped(complete, tmp_path / "cut.pcap", 1228), "--kind", "quic_connection")
     assert (row["first_answer"], row["sni"]) == ("coalesced", "www.example.net")

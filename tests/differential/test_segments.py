@@ -1,4 +1,4 @@
-"""Compares every field of a TCP segment that tshark and the dissector both report."""
+"""Compares every field in a TCP segment that tshark and the dissector both report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REAL = FIXTURES.parent / "tcp"
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Random conversations, and those of real stacks."""
+    """Random TCP conversations, and conversations of real stacks."""
     stories = tcp_stories.write(tmp_path_factory.mktemp("tcp") / "stories.pcap", 11, 150)
     real = sorted(REAL.glob("*.pcap"))
     assert real
@@ -32,7 +32,7 @@ def comparisons(captures: list[Path]) -> list[Comparison]:
 
 
 def compared(capture: Path) -> Comparison:
-    """Compare the dissector's rows with tshark's fields; both have the same frames."""
+    """Compare the dissector's rows with tshark's fields. Both must have the same frames."""
     comparison = Comparison(capture)
     ours = {row["frame_number"]: in_words_of_tshark(row) for row in rows(capture, "--kind", "tcp_packet")}
     theirs = {int(found["frame.number"][0]): found for found in segments(capture)}
@@ -55,4 +55,4 @@ def test_every_field_was_compared(comparisons: list[Comparison]) -> None:
     total: Counter[str] = Counter()
     for comparison in comparisons:
         total += comparison.compared
-    assert {one.name for one in compare.fields("tcp")} - set(total) == set()
+    assert {field.name for field in compare.fields("tcp")} - set(total) == set()

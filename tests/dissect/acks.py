@@ -1,4 +1,4 @@
-"""What quic_ack must say of a capture with one connection, computed from tshark's packets."""
+"""Expected quic_ack rows for a capture with one connection, computed from tshark's packets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Frame:
 
 @dataclass
 class Packet:
-    """A packet that tshark decrypted; `alone`: it is the only one of its datagram."""
+    """A packet that tshark decrypted; `alone`: its datagram has no other packet."""
 
     side: str
     ns: int
@@ -88,9 +88,9 @@ def read(capture: Path, keys: Path) -> Capture:
         seconds, fraction = (_show(frame, "frame.time_epoch") or "").split(".")
         length = _show(frame, "ip.len") or str(int(_show(frame, "ipv6.plen") or 0) + 40)
         for quic in frame.findall("proto[@name='quic']"):
-            names = {one.get("name") for one in quic.iter("field")}
+            names = {field.get("name") for field in quic.iter("field")}
             if "quic.short" in names and _show(quic, "quic.fixed_bit") == "0":
-                continue  # zeros behind the last packet
+                continue  # zeros after the last packet
             datagram = int(_show(frame, "frame.number") or 0)
             found.in_datagram[datagram] += 1
             frames = list(_frames(quic))
@@ -119,21 +119,23 @@ def read(capture: Path, keys: Path) -> Capture:
 
 
 def _frames(quic: ElementTree.Element) -> Iterator[Frame]:
-    for one in quic.iter("field"):
-        if one.get("name") != "quic.frame":
+    for element in quic.iter("field"):
+        if element.get("name") != "quic.frame":
             continue
-        kind = int(_show(one, "quic.frame_type") or "-1", 0)
-        frame = Frame(kind, int(one.get("size") or 0))
+        kind = int(_show(element, "quic.frame_type") or "-1", 0)
+        frame = Frame(kind, int(element.get("size") or 0))
         if frame.is_ack:
-            high = int(_show(one, "quic.ack.largest_acknowledged") or 0)
-            low = high - int(_show(one, "quic.ack.first_ack_range") or 0)
+            high = int(_show(element, "quic.ack.largest_acknowledged") or 0)
+            low = high - int(_show(element, "quic.ack.first_ack_range") or 0)
             frame.ranges.append((low, high))
-            frame.delay = int(_show(one, "quic.ack.ack_delay") or 0)
-            for gap, length in zip(_all(one, "quic.ack.gap"), _all(one, "quic.ack.ack_range"), strict=True):
+            frame.delay = int(_show(element, "quic.ack.ack_delay") or 0)
+            for gap, length in zip(
+                _all(element, "quic.ack.gap"), _all(element, "quic.ack.ack_range"), strict=True
+            ):
                 high = low - gap - 2
                 low = high - length
                 frame.ranges.append((low, high))
-            counts = [_all(one, f"quic.ack.{name}_count") for name in ("ect0", "ect1", "ecn_ce")]
+            counts = [_all(element, f"quic.ack.{name}_count") for name in ("ect0", "ect1", "ecn_ce")]
             if kind == 3:
                 frame.ecn = (counts[0][0], counts[1][0], counts[2][0])
         yield frame
@@ -141,9 +143,9 @@ def _frames(quic: ElementTree.Element) -> Iterator[Frame]:
 
 def expected(capture: Capture, side: str, at: str | None) -> dict[str, Any]:
     """Return the columns of `side`'s row; `at`: where the capture was made."""
-    own = [packet for packet in capture.packets if packet.side == side]
+    of_side = [packet for packet in capture.packets if packet.side == side]
     peer = [packet for packet in capture.packets if packet.side != side and packet.space == "1rtt"]
-    sent = [packet for packet in own if packet.space == "1rtt"]
+    sent = [packet for packet in of_side if packet.space == "1rtt"]
     known = capture.parameters[side]
     max_ns = known.get("max_ack_delay", 25) * 1_000_000
     factor = 2 ** known.get("ack_delay_exponent", 3)
@@ -197,7 +199,7 @@ def expected(capture: Capture, side: str, at: str | None) -> dict[str, Any]:
         "immediate_ack_frames": sum(frame.type in (0x1F, 0xAC) for packet in peer for frame in packet.frames),
     }
     for space, ending in (("1rtt", ""), ("initial", "_initial"), ("handshake", "_handshake")):
-        having = [p for p in own if p.space == space and any(frame.is_ack for frame in p.frames)]
+        having = [p for p in of_side if p.space == space and any(frame.is_ack for frame in p.frames)]
         only = sum(packet.is_ack_only for packet in having)
         row |= {f"ack_packets{ending}": len(having), f"ack_only_packets{ending}": only}
         row[f"bundled_packets{ending}"] = len(having) - only
@@ -210,17 +212,18 @@ def expected(capture: Capture, side: str, at: str | None) -> dict[str, Any]:
         "wait_max_us": _us(max(waits, default=None)),
         "waits_over_max_ack_delay": sum(wait > max_ns for wait in waits),
     }
-    return row | (timed if at == side else dict.fromkeys(timed)) | _bytes(own)
+    return row | (timed if at == side else dict.fromkeys(timed)) | _bytes(of_side)
 
 
 def _story(capture: Capture, side: str) -> dict[int, tuple[set[int], int, bool]]:
-    """Return per ACK packet of a side: what is new of ack-eliciting packets that had come, how many of them
-    had come, and whether the peer's last packet before it was the one after its highest so far."""
+    """Return three values per ACK packet of a side: the ack-eliciting packets that it newly acknowledges, the
+    number of ack-eliciting packets that arrived before it, and whether the peer's last packet before it had
+    the number after the highest earlier one."""
     found: dict[int, tuple[set[int], int, bool]] = {}
     waiting: set[int] = set()
     acked: set[int] = set()
     arrived, highest, in_order = 0, -1, True
-    for packet in (one for one in capture.packets if one.space == "1rtt"):
+    for packet in (one_rtt for one_rtt in capture.packets if one_rtt.space == "1rtt"):
         if packet.side != side:
             in_order = packet.number == highest + 1
             highest = max(highest, packet.number)
@@ -243,13 +246,17 @@ def _only_acks(capture: Capture, side: str) -> list[int]:
     for packet in capture.packets:
         if packet.side == side and packet.space == "1rtt" and packet.is_ack_only:
             only[packet.datagram].append(packet)
-    return [own[0].ip_bytes for at, own in only.items() if len(own) == capture.in_datagram[at]]
+    return [
+        in_datagram[0].ip_bytes
+        for at, in_datagram in only.items()
+        if len(in_datagram) == capture.in_datagram[at]
+    ]
 
 
-def _bytes(own: list[Packet]) -> dict[str, int]:
-    frames = [frame for packet in own for frame in packet.frames]
+def _bytes(packets: list[Packet]) -> dict[str, int]:
+    frames = [frame for packet in packets for frame in packet.frames]
     found = {
-        "bytes_tags": TAG_BYTES * len(own),
+        "bytes_tags": TAG_BYTES * len(packets),
         "bytes_ack": sum(frame.size for frame in frames if frame.is_ack),
         "bytes_crypto": sum(frame.size for frame in frames if frame.type == 6),
         "bytes_stream": sum(frame.size for frame in frames if 8 <= frame.type <= 15),
@@ -257,7 +264,7 @@ def _bytes(own: list[Packet]) -> dict[str, int]:
     }
     of_frames = sum(frame.size for frame in frames)
     others = of_frames - (sum(found.values()) - found["bytes_tags"])
-    headers = sum(packet.size for packet in own) - of_frames - found["bytes_tags"]
+    headers = sum(packet.size for packet in packets) - of_frames - found["bytes_tags"]
     return found | {"bytes_headers": headers, "bytes_other": others}
 
 
@@ -285,8 +292,8 @@ def _us(ns: int | None) -> int | None:
 
 
 def _show(element: ElementTree.Element, name: str) -> str | None:
-    return next((one.get("show") for one in element.iter("field") if one.get("name") == name), None)
+    return next((field.get("show") for field in element.iter("field") if field.get("name") == name), None)
 
 
 def _all(element: ElementTree.Element, name: str) -> list[int]:
-    return [int(one.get("show") or 0) for one in element.iter("field") if one.get("name") == name]
+    return [int(field.get("show") or 0) for field in element.iter("field") if field.get("name") == name]

@@ -142,7 +142,7 @@ class Capture:
     def write(self, path: Path) -> Path:
         """Write it as pcap in nanoseconds, link type raw IP."""
         parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)]
-        for at_ns, packet in sorted(self.packets, key=lambda one: one[0]):
+        for at_ns, packet in sorted(self.packets, key=lambda entry: entry[0]):
             seconds, nanos = divmod(START_NS + at_ns, 1_000_000_000)
             parts.append(struct.pack("<IIII", seconds, nanos, len(packet), len(packet)) + packet)
         path.write_bytes(b"".join(parts))
@@ -156,10 +156,10 @@ def udp(src: tuple[str, int], dst: tuple[str, int], payload: bytes) -> bytes:
 
 
 def ip(src: str, dst: str, protocol: int | None, payload: bytes) -> bytes:
-    """Return an IPv4 or IPv6 packet; protocol None: ICMP of its family."""
-    one, other = ipaddress.ip_address(src), ipaddress.ip_address(dst)
-    if one.version == 4:
+    """Return an IPv4 or IPv6 packet; without a protocol it is ICMP or ICMPv6."""
+    source, destination = ipaddress.ip_address(src), ipaddress.ip_address(dst)
+    if source.version == 4:
         head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, 57, protocol or 1, 0)
     else:
         head = struct.pack("!IHBB", 6 << 28, len(payload), protocol or 58, 57)
-    return head + one.packed + other.packed + payload
+    return head + source.packed + destination.packed + payload

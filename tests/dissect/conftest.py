@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def dissect(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run firstflight-dissect to its end."""
+    """Run firstflight-dissect to the end."""
     argv = [str(binaries.find("firstflight-dissect")), *map(str, arguments)]
     return subprocess.run(argv, input=stdin, capture_output=True, check=False)
 

@@ -105,18 +105,18 @@ class Conversation:
         else:
             self.rarely(side, rng.choice(["ahead", "fin", "rst", "syn", "syn-ack", "sack", "sack"]))
 
-    def rarely(self, side: int, what: str) -> None:
+    def rarely(self, side: int, event: str) -> None:
         """Add an end, a new connection on the same ports, or partial acknowledgements."""
         rng, now = self.rng, self.next[side]
-        if what == "ahead":
+        if event == "ahead":
             self.emit(side, now, ACK, ack=self.acked[side] + rng.choice([10, 5000]))
-        elif what == "fin":
+        elif event == "fin":
             self.emit(side, now, FIN | ACK, rng.choice([0, 100]))
-        elif what == "rst":
+        elif event == "rst":
             self.emit(side, now, RST | rng.choice([0, ACK]), ack=rng.choice([0, self.acked[side]]))
-        elif what == "syn":
+        elif event == "syn":
             self.emit(0, self.isn[0] + rng.choice([0, 70000]), SYN, ack=0)
-        elif what == "syn-ack":
+        elif event == "syn-ack":
             self.emit(1, self.isn[1] + rng.choice([0, 70000]), SYN | ACK)
         elif self.sent[side]:
             seq, size = self.sent[side][-1]
@@ -126,7 +126,7 @@ class Conversation:
 
 
 def write(path: Path, seed: int, conversations: int) -> Path:
-    """Write a capture (raw IP, nanoseconds) of that many conversations, one after the other."""
+    """Write a capture (raw IP, nanoseconds) with conversations, one after the other."""
     rng = random.Random(seed)
     now_ns = 1_700_000_000 * 10**9
     out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)]

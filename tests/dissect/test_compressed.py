@@ -33,7 +33,7 @@ def compressed(kind: str, data: bytes) -> bytes:
 def test_compressed_captures_give_the_same_rows(kind: str, way: str, tmp_path: Path) -> None:
     (original,) = rows(QUICHE, "--kind", "quic_connection")
     data = compressed(kind, QUICHE.read_bytes())
-    # Recognised by its first bytes, whatever its name.
+    # The first bytes identify the compression; the name is ignored.
     path = tmp_path / "capture.pcap"
     path.write_bytes(data)
     options = ["--kind", "quic_connection", "--keys", str(QUICHE.with_suffix(".keys"))]
@@ -45,10 +45,10 @@ def test_compressed_captures_give_the_same_rows(kind: str, way: str, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
-def test_what_comes_before_a_cut_is_kept(kind: str, tmp_path: Path) -> None:
+def test_packets_before_a_cut_are_kept(kind: str, tmp_path: Path) -> None:
     data = QUICHE.read_bytes()
     path = tmp_path / "cut"
-    # The first half is a separate frame, so all of it can be read.
+    # The first half is a separate frame, so it can be read completely.
     path.write_bytes(compressed(kind, data)[:-40])
     done = dissect(path, QUICHE, "--kind", "quic_connection")
     assert done.returncode == 3

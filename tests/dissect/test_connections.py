@@ -1,4 +1,4 @@
-"""How many connections of a run's captures are kept, and how long; and that a trace keeps them, too."""
+"""The limits of retained connections, in number and time, for a run's captures and for a trace."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_connections_are_kept_while_packets_may_come(
     tmp_path: Path, given: tuple[str, ...], idle_s: int, most: int
 ) -> None:
     in_force, _ = settings.load(minimal.write(tmp_path), given)
-    kept = dict(connections.kept(in_force))
-    assert (kept["--idle-s"], kept["--max-connections"]) == (idle_s, most)
+    arguments = dict(connections.kept(in_force))
+    assert (arguments["--idle-s"], arguments["--max-connections"]) == (idle_s, most)
 
 
 def test_a_trace_keeps_as_many_as_the_stage(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Datagrams that are only counted contribute the same to a connection's row as those read packet by packet.
+"""Datagrams that are only counted contribute as much to a connection's row as fully read datagrams.
 
 With packet records, every packet is read; without them, packets without keys are only counted after the first
 answer is complete. The rows of connections must not depend on that.

@@ -61,8 +61,8 @@ def samples(folder: str, scratch: Path) -> Iterator[tuple[Path, bytes]]:
 def run(argv: list[str], folder: Path) -> tuple[int, list[str], int]:
     """Run a program, output to FOLDER/out; return status, lines of standard error, peak memory in kB."""
     with (folder / "out").open("wb") as out:
-        whole = [sys.executable, "-S", "-E", "-c", MEASURED, *argv]
-        done = subprocess.run(whole, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)
+        measured_argv = [sys.executable, "-S", "-E", "-c", MEASURED, *argv]
+        done = subprocess.run(measured_argv, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)
     *messages, memory_kb = done.stderr.decode().splitlines()
     return done.returncode, messages, int(memory_kb)
 
@@ -70,10 +70,10 @@ def run(argv: list[str], folder: Path) -> tuple[int, list[str], int]:
 @pytest.mark.parametrize("folder", ["interop", "quic", "tcp"])
 def test_any_damage_ends_in_order(folder: str, tmp_path: Path) -> None:
     rng = random.Random(folder)
-    kept = list(samples(folder, tmp_path))
+    originals = list(samples(folder, tmp_path))
     statuses = set()
     for _ in range(ROUNDS):
-        original, content = rng.choice(kept)
+        original, content = rng.choice(originals)
         path = tmp_path / "damaged.pcap"
         path.write_bytes(damaged(bytearray(content), rng))
         argv = [str(binaries.find("firstflight-dissect")), str(path), "--kind", KINDS]

@@ -385,7 +385,7 @@ def test_versions(version: int, tmp_path: Path) -> None:
     assert (row["first_answer"], row["version"]) == ("ack_only", f"{version:#010x}")
 
 
-def test_a_version_that_nobody_knows(tmp_path: Path) -> None:
+def test_an_unknown_version(tmp_path: Path) -> None:
     datagram = b"\xc0" + b"\x0a\x1a\x2a\x3a" + b"\x08" + b.ODCID + b"\x08" + b.CLIENT_CID + bytes(1200)
     capture = Capture().sent(0, datagram).came(10 * MS, b.version_negotiation([b.V1]))
     (row,) = rows(capture.write(tmp_path / "grease.pcap"))
@@ -393,7 +393,7 @@ def test_a_version_that_nobody_knows(tmp_path: Path) -> None:
     assert (row["hello_time_ns"], row["client_hello_us"], row["ack_us"]) == (None, None, None)
 
 
-def test_ipv6_and_refusal_there(tmp_path: Path) -> None:
+def test_ipv6_and_refusal_at_the_server(tmp_path: Path) -> None:
     capture = Capture(client=("2001:db8::10", 40000), server=("2001:db8::1", 443))
     capture.sent(0, b.hello_datagram()).icmp(5 * MS, 1, 4)
     (row,) = rows(capture.write(tmp_path / "six.pcap"))

@@ -18,7 +18,7 @@ from tests.dissect.conftest import FIXTURES, Row, rows
 
 QUIC = FIXTURES.parent / "quic"
 CAPTURES = sorted([*FIXTURES.glob("*.pcap"), *QUIC.glob("*.pcap")])
-# Several connections, and a version whose long header types have other numbers.
+# Several connections, and QUIC version 2, which numbers the types of long headers differently.
 NOT_COMPARED = {"quicgo_port_reuse", "quiche_version_negotiation", "quicgo_version_2"}
 COMPARED = [path for path in CAPTURES if path.stem not in NOT_COMPARED]
 # tshark 4.0 does not decrypt all of their packets, or finds no connection for packets that share a datagram.
@@ -29,7 +29,7 @@ NOT_ELICITING = {"padding", "ack", "connection_close", "application_close"}
 
 @dataclass(frozen=True)
 class Datagram:
-    """A datagram of a connection and its packets as tshark reads them."""
+    """A datagram in a connection and its packets as tshark reads them."""
 
     ns: int
     from_client: bool
@@ -39,7 +39,7 @@ class Datagram:
 
 @cache
 def datagrams(capture: Path) -> list[Datagram]:
-    """Return the datagrams of a capture with one connection to port `server_port` of its first datagram."""
+    """Return the datagrams in a capture with one connection. The first datagram is the client's."""
     fields = ("frame.number", "frame.time_epoch", "udp.srcport", "udp.dstport", "udp.length")
     argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "fields"]
     argv += [word for field in fields for word in ("-e", field)]
@@ -50,18 +50,18 @@ def datagrams(capture: Path) -> list[Datagram]:
     for line in lines:
         number, epoch, source, _, length = line.split("\t")
         seconds, fraction = epoch.split(".")
-        own = tuple(packet for packet in packets if packet.frame_number == int(number))
+        in_datagram = tuple(packet for packet in packets if packet.frame_number == int(number))
         ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-        found.append(Datagram(ns, source != server, int(length.split(",")[0]) - 8, own))
+        found.append(Datagram(ns, source != server, int(length.split(",")[0]) - 8, in_datagram))
     return found
 
 
 def frames(packet: tshark.Packet) -> list[list[str]]:
-    return [one.split() for one in (packet.frames or "").split("; ") if one]
+    return [text.split() for text in (packet.frames or "").split("; ") if text]
 
 
 def crypto_offsets(packet: tshark.Packet) -> set[int]:
-    """Return the offset of each byte in the CRYPTO frames of a packet."""
+    """Return the offset of each byte in a packet's CRYPTO frames."""
     spans = (words[1].split("+") for words in frames(packet) if words[0] == "crypto")
     return {at for offset, length in spans for at in range(int(offset), int(offset) + int(length))}
 
@@ -69,21 +69,21 @@ def crypto_offsets(packet: tshark.Packet) -> set[int]:
 def initials_again(found: list[Datagram]) -> list[tuple[int, int]]:
     """Return times of the client's ack-eliciting Initials without new CRYPTO bytes, and of the last with."""
     sent: set[int] = set()
-    new_ns, again = 0, []
-    for datagram in (one for one in found if one.from_client):
-        for packet in (one for one in datagram.packets if one.type == "initial"):
+    new_ns, repeated = 0, []
+    for datagram in (sent_datagram for sent_datagram in found if sent_datagram.from_client):
+        for packet in (initial for initial in datagram.packets if initial.type == "initial"):
             if new := crypto_offsets(packet) - sent:
                 sent |= new
                 new_ns = datagram.ns
             elif any(words[0] not in NOT_ELICITING for words in frames(packet)):
-                again.append((datagram.ns, new_ns))
-    return again
+                repeated.append((datagram.ns, new_ns))
+    return repeated
 
 
 def first_ns(found: list[Datagram], kind: str, frame: str) -> int | None:
-    """Return when the server's first frame of a kind came in packets of type `kind`."""
-    for datagram in (one for one in found if not one.from_client):
-        for packet in (one for one in datagram.packets if one.type == kind):
+    """Return the arrival time of the server's first `frame` frame in a packet of type `kind`."""
+    for datagram in (received for received in found if not received.from_client):
+        for packet in (typed for typed in datagram.packets if typed.type == kind):
             if any(words[0] == frame for words in frames(packet)):
                 return datagram.ns
     return None
@@ -91,25 +91,29 @@ def first_ns(found: list[Datagram], kind: str, frame: str) -> int | None:
 
 def of_server_hello(row: Row, found: list[Datagram]) -> int | None:
     us = row["server_hello_us"]
-    return None if us is None else next(one.ns for one in found if (one.ns - found[0].ns) // 1000 == us)
+    return (
+        None
+        if us is None
+        else next(datagram.ns for datagram in found if (datagram.ns - found[0].ns) // 1000 == us)
+    )
 
 
-def one(capture: Path) -> tuple[Row, list[Datagram]]:
+def connection_of(capture: Path) -> tuple[Row, list[Datagram]]:
     (row,) = rows(capture, "--kind", "quic_connection")
     return row, datagrams(capture)
 
 
 def compare_probes(capture: Path) -> Row:
-    """Compare both columns with what tshark reads; return the row."""
-    row, found = one(capture)
-    again = initials_again(found)
+    """Compare both columns with tshark's packets; return the row."""
+    row, found = connection_of(capture)
+    repeated = initials_again(found)
     ack_ns, hello_ns = first_ns(found, "initial", "ack"), of_server_hello(row, found)
     if ack_ns is None or hello_ns is None:
         assert row["probes"] is None
     else:
-        assert row["probes"] == sum(ack_ns <= ns < hello_ns for ns, _ in again)
-    heard_ns = next((one.ns for one in found if not one.from_client), None)
-    early = [(ns - new_ns) // 1000 for ns, new_ns in again if heard_ns is None or ns < heard_ns]
+        assert row["probes"] == sum(ack_ns <= ns < hello_ns for ns, _ in repeated)
+    heard_ns = next((datagram.ns for datagram in found if not datagram.from_client), None)
+    early = [(ns - new_ns) // 1000 for ns, new_ns in repeated if heard_ns is None or ns < heard_ns]
     known = early and row["capture_side"] != "server"
     assert row["default_pto_us"] == (early[0] if known else None)
     return row
@@ -124,7 +128,7 @@ def test_probes_and_default_timeout_are_what_the_initials_show(capture: Path) ->
 def test_a_client_hello_whose_later_bytes_come_first_is_no_probe(
     ack_ms: int | None, default_pto_us: int | None, probes: int, tmp_path: Path
 ) -> None:
-    """Clients may send the end of a ClientHello, behind its SNI, in the first of two datagrams."""
+    """Clients may send a ClientHello's last bytes, after its SNI, in the first of two datagrams."""
     hello = b.client_hello(size=1800)
     first = b.crypto(hello[1500:], 1500) + b.crypto(hello[:700])
     capture = b.Capture().sent(0, b.initial(first, 0, from_client=True, pad_to=1252))
@@ -143,7 +147,7 @@ def test_a_client_hello_whose_later_bytes_come_first_is_no_probe(
 
 @pytest.mark.parametrize("capture", COMPARED, ids=lambda path: path.stem)
 def test_second_flight_and_request_are_those_of_the_frames(capture: Path) -> None:
-    row, found = one(capture)
+    row, found = connection_of(capture)
     packets = rows(capture, "--kind", "quic_packet")
     numbers = second_flight.indices(packets)
     client = [datagram for datagram in found if datagram.from_client]
@@ -193,12 +197,17 @@ def blocked_us(row: Row, found: list[Datagram]) -> int:
                 offset, length = map(int, words[1 if words[0] == "crypto" else 2].split("+"))
                 is_new |= offset + length > highest.get(name, -1)
                 highest[name] = max(offset + length, highest.get(name, 0))
-        came_ns = [one.ns + path_ns for one in found[:i] if one.from_client for _ in range(one.length)]
+        came_ns = [
+            earlier.ns + path_ns
+            for earlier in found[:i]
+            if earlier.from_client
+            for _ in range(earlier.length)
+        ]
         now = 3 * sum(ns <= datagram.ns for ns in came_ns)
         is_valid = validated_ns is not None and datagram.ns >= validated_ns + path_ns
         if last_ns is not None and is_new:
             before = 3 * sum(ns <= last_ns for ns in came_ns)
-            seen = any(one.from_client and last_ns <= one.ns for one in found[:i])
+            seen = any(earlier.from_client and last_ns <= earlier.ns for earlier in found[:i])
             heard = is_valid or (seen if path_ns == 0 else datagram.ns - last_ns >= path_ns / 2)
             waited = sent + datagram.length > before and (sent + datagram.length <= now or heard)
             blocked_ns += datagram.ns - last_ns if waited else 0
@@ -213,23 +222,27 @@ def blocked_us(row: Row, found: list[Datagram]) -> int:
 def test_the_wait_of_a_server_is_what_its_limit_makes_it() -> None:
     waits = {}
     for capture in COMPARED:
-        row, found = one(capture)
+        row, found = connection_of(capture)
         if row["retry"] or row["capture_side"] is None:
             assert row["blocked_us"] is None
         elif capture.stem not in NOT_OPENED:
             assert row["blocked_us"] == blocked_us(row, found), capture.stem
             waits[capture.stem] = row["blocked_us"]
     assert len(waits) > 18
-    # More to send than three times a ClientHello; quic-go ends that with a whole datagram.
+    # The servers' flights exceed three times the ClientHello. quic-go sends its last datagram in full.
     assert {name: us for name, us in waits.items() if us} == {"s2n_at_limit": 7247, "quicgo_at_limit": 7055}
 
 
 def test_values_of_known_stacks() -> None:
-    """quic-go's clients begin with a probe timeout of 200 ms, quiche's, too (docs/testbed.md)."""
+    """The clients of quic-go and quiche have a default probe timeout of 200 ms (docs/testbed.md)."""
     for capture in (FIXTURES / "kwik.pcap", QUIC / "quiche_loss.pcap"):
-        row, _ = one(capture)
+        row, _ = connection_of(capture)
         assert 200_000 <= row["default_pto_us"] < 210_000
-    assert one(QUIC / "quiche_loss.pcap")[0]["probes"] == one(QUIC / "quicgo_loss.pcap")[0]["probes"] == 4
+    assert (
+        connection_of(QUIC / "quiche_loss.pcap")[0]["probes"]
+        == connection_of(QUIC / "quicgo_loss.pcap")[0]["probes"]
+        == 4
+    )
 
 
 def test_without_keys_only_what_initials_and_types_show_is_known(tmp_path: Path) -> None:

@@ -37,16 +37,16 @@ def answered(path: Path) -> Path:
     return capture.came(13 * MS, b.initial(b.crypto(b.server_hello()), 1)).write(path)
 
 
-def same(path: Path, original: Path) -> bool:
+def is_same(path: Path, original: Path) -> bool:
     """Return whether a capture gives the same row as the one it was made from, except for its name."""
     keys = original.with_suffix(".keys")
     options: list[str | Path] = ["--keys", keys] if keys.exists() else []
-    (one,), (other,) = rows(path, *options), rows(original)
-    return one | {"source_file": ""} == other | {"source_file": ""}
+    (row,), (original_row,) = rows(path, *options), rows(original)
+    return row | {"source_file": ""} == original_row | {"source_file": ""}
 
 
 def frames_of(path: Path) -> list[tuple[bytes, bytes]]:
-    """Yield frame header and data of each frame of a little-endian pcap."""
+    """Yield frame header and data of each frame in a little-endian pcap."""
     data, at, found = path.read_bytes(), GLOBAL_HEADER, []
     while at < len(data):
         (length,) = struct.unpack_from("<8xI", data, at)
@@ -67,17 +67,17 @@ def rewritten(path: Path, original: Path, link: int, head: bytes) -> Path:
 
 @pytest.mark.parametrize("style", ["pcapng", "nsecpcap", "pcap"])
 def test_formats_of_editcap(style: str, tmp_path: Path) -> None:
-    """editcap, which comes with tshark, writes the same capture in other formats."""
+    """editcap, a program of tshark's package, writes the same capture in other formats."""
     other = tmp_path / f"other.{style}"
     subprocess.run(["editcap", "-F", style, str(QUICHE), str(other)], check=True)
-    assert same(other, QUICHE)
+    assert is_same(other, QUICHE)
 
 
 def test_pcapng_keeps_nanoseconds(tmp_path: Path) -> None:
     original = answered(tmp_path / "nano.pcap")
     other = tmp_path / "nano.pcapng"
     subprocess.run(["editcap", "-F", "pcapng", str(original), str(other)], check=True)
-    assert same(other, original)
+    assert is_same(other, original)
     assert rows(other)[0]["start_time_ns"] == b.START_NS
 
 
@@ -100,7 +100,7 @@ def test_pcapng_keeps_nanoseconds(tmp_path: Path) -> None:
 )
 def test_link_types(link: int, head: bytes, tmp_path: Path) -> None:
     original = answered(tmp_path / "raw.pcap")
-    assert same(rewritten(tmp_path / "other.pcap", original, link, head), original)
+    assert is_same(rewritten(tmp_path / "other.pcap", original, link, head), original)
 
 
 def test_an_unknown_link_type_is_reported(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_frames_of_an_unknown_link_type_are_reported_and_the_others_read(tmp_pat
     assert b"of 6 frames, 3 frames of an unknown link type" in done.stderr
     (row,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert row["first_answer"] == "iack"
-    # One interface, and none of its frames can be read.
+    # The only interface has an unknown link type.
     alone = tmp_path / "alone.pcapng"
     subprocess.run(["editcap", "-F", "pcapng", str(unknown), str(alone)], check=True)
     done = dissect(alone, known)
@@ -139,7 +139,9 @@ def test_frames_of_an_unknown_link_type_are_reported_and_the_others_read(tmp_pat
         (b"\xd4\xc3\xb2\xa1\x02\x00", "is not a capture"),
     ],
 )
-def test_what_is_no_capture_is_refused_by_name(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_capture_is_refused_by_name(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "no.pcap"
     path.write_bytes(content)
     done = dissect(path, QUICHE)
@@ -158,7 +160,7 @@ def test_a_missing_capture_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_capture_cut_at_any_byte_keeps_what_was_before(tmp_path: Path) -> None:
     """The frames before the cut are used; the message names the offset of the cut frame."""
-    whole = answered(tmp_path / "whole.pcap").read_bytes()
+    content = answered(tmp_path / "whole.pcap").read_bytes()
     ends = [GLOBAL_HEADER]
     for header, data in frames_of(tmp_path / "whole.pcap"):
         ends.append(ends[-1] + len(header) + len(data))
@@ -168,9 +170,9 @@ def test_a_capture_cut_at_any_byte_keeps_what_was_before(tmp_path: Path) -> None
         *range(GLOBAL_HEADER, GLOBAL_HEADER + 20),
         *(end + d for end in ends[1:] for d in (-1, 0, 1)),
     ]:
-        if size > len(whole):
+        if size > len(content):
             continue
-        path.write_bytes(whole[:size])
+        path.write_bytes(content[:size])
         done = dissect(path)
         complete = max(n for n, end in enumerate(ends) if end <= size)
         found = [json.loads(line)["first_answer"] for line in done.stdout.splitlines()]
@@ -192,25 +194,25 @@ def test_packets_cut_by_the_snap_length_are_counted(tmp_path: Path) -> None:
 
 
 def test_tcp_options_cut_by_the_snap_length_are_not_known(tmp_path: Path) -> None:
-    """A SYN of Linux, cut after the second of its options."""
+    """A SYN from Linux, cut after its second option."""
     original = FIXTURES.parent / "tcp" / "tcp_loss.pcap"
     short = tmp_path / "short.pcap"
     subprocess.run(["editcap", "-s", "60", str(original), str(short)], check=True)
-    (cut,), (whole,) = rows(short), rows(original)
+    (cut,), (complete,) = rows(short), rows(original)
     names = ("mss", "sack_permitted", "timestamps", "wscale", "window_shift", "highest_window")
     for side in ("client", "server"):
         assert [cut[f"{name}_{side}"] for name in names] == [1460, True, None, None, None, None]
-        assert [whole[f"{name}_{side}"] for name in names[:5]] == [1460, True, True, 10, 10]
+        assert [complete[f"{name}_{side}"] for name in names[:5]] == [1460, True, True, 10, 10]
     first = rows(short, "--kind", "tcp_packet")[0]
     assert first["options"] == "mss 1460; sack_permitted; input ends too early"
 
 
 def test_damaged_captures_never_crash(tmp_path: Path) -> None:
     """Any byte may be wrong: the exit status is a documented one, with rows or a message."""
-    whole = bytearray(answered(tmp_path / "whole.pcap").read_bytes())
+    original = bytearray(answered(tmp_path / "whole.pcap").read_bytes())
     path = tmp_path / "damaged.pcap"
-    for at in range(0, len(whole), 37):
-        damaged = whole.copy()
+    for at in range(0, len(original), 37):
+        damaged = original.copy()
         damaged[at] ^= 0xFF
         path.write_bytes(damaged)
         done = dissect(path)
@@ -230,7 +232,7 @@ def test_lines_hold_every_column_of_the_kind() -> None:
 
 
 def check(row: Row, described: list[records.Column]) -> None:
-    """Types, nulls and closed lists of a row."""
+    """Types, nulls and closed lists in a row."""
     types: dict[str, type] = {"string": str, "bool": bool, "float64": float}
     for column in described:
         value = row[column.name]
@@ -328,7 +330,7 @@ def test_a_second_signal_ends_at_once_however_silent_the_input_is(tmp_path: Path
         assert process.wait(120) == 130
 
 
-def test_captures_are_not_read_on_if_nobody_takes_the_rows(tmp_path: Path) -> None:
+def test_captures_are_not_read_further_if_the_output_is_closed(tmp_path: Path) -> None:
     """The rows of the first one cannot be written while the second one has no end."""
     fifo = tmp_path / "endless.pcap"
     os.mkfifo(fifo)
@@ -345,8 +347,8 @@ def test_captures_are_not_read_on_if_nobody_takes_the_rows(tmp_path: Path) -> No
 
     feeder = threading.Thread(target=feed)
     feeder.start()
-    nobody, stdout = os.pipe()
-    os.close(nobody)
+    closed_pipe, stdout = os.pipe()
+    os.close(closed_pipe)
     argv = [str(binaries.find("firstflight-dissect")), str(QUICHE), str(fifo)]
     process = subprocess.Popen(argv, stdout=stdout)
     try:

@@ -47,10 +47,10 @@ def test_first_answer(stack: str) -> None:
     assert (row["sni"], row["alpn"]) == ("server4", "hq-interop")
     assert (row["client_hello_copies"], row["version"]) == (copies, "0x00000001")
     assert (row["client_hello_us"], row["retry"], row["hello_retry"]) == (0, False, False)
-    # Every packet can be decrypted: the keys are beside the capture.
+    # The key log is in the capture's folder, so every packet is decrypted.
     assert row["undecrypted_packets"] == 0
     assert row["handshake_done_us"] > row["server_hello_us"]
-    # The capture of xquic ends before the answer.
+    # The capture of xquic stops before the answer.
     if stack != "xquic":
         assert row["first_stream_us"] >= row["handshake_done_us"]
     assert row["alpn_selected"] == "hq-interop"
@@ -75,7 +75,7 @@ def test_packets_are_what_tshark_reads(stack: str, tmp_path: Path) -> None:
         if their.type == "initial" and their.frames is not None:
             assert (our["packet_number"], our["frames"]) == (their.packet_number, their.frames)
             opened += 1
-        # quic-go's client may change to a connection ID from NEW_CONNECTION_ID before it ends its Initials.
+        # quic-go's client may send Initials to a connection ID from NEW_CONNECTION_ID.
         # tshark, without keys for that frame, cannot decrypt such an Initial; here it must authenticate.
         assert our["opened"] == (their.type == "initial")
     assert opened >= 2
@@ -90,7 +90,7 @@ def test_packets_are_what_tshark_reads(stack: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stack", sorted(EXPECTED))
-def test_opened_packets_are_what_tshark_opens(stack: str) -> None:
+def test_decrypted_packets_are_those_of_tshark(stack: str) -> None:
     """With keys: number and frames of every packet."""
     capture = FIXTURES / f"{stack}.pcap"
     ours = rows(capture, "--kind", "quic_packet")
@@ -109,7 +109,7 @@ def test_opened_packets_are_what_tshark_opens(stack: str) -> None:
 
 
 def test_times_are_those_of_the_packets() -> None:
-    """The columns of a connection follow from its packets' times by the definitions."""
+    """A connection's columns follow from its packets' times by the definitions."""
     for capture in sorted(FIXTURES.glob("*.pcap")):
         (row,) = rows(capture)
         server = [p for p in rows(capture, "--kind", "quic_packet") if not p["from_client"]]
@@ -130,7 +130,7 @@ def test_standard_input_and_several_captures() -> None:
     assert rows("--quic-port", "8443", *paths) == []
 
 
-def test_what_comes_after_the_close_counts() -> None:
+def test_packets_after_the_close_count() -> None:
     """The client closes while picoquic sends its response again, three times."""
     (row,) = rows(FIXTURES / "picoquic.pcap", "--kind", "quic_connection")
     assert (row["closed_us"], row["closed_by"]) == (219133, "client")

@@ -22,7 +22,7 @@ CONNECTION = ("--kind", "quic_connection")
 
 
 def alone(stack: str, folder: Path) -> Path:
-    """A fixture without its key log beside it."""
+    """Copy a fixture to a folder without its key log."""
     path = folder / f"{stack}.pcap"
     path.write_bytes((FIXTURES / path.name).read_bytes())
     return path
@@ -33,13 +33,13 @@ def nameless(row: Row) -> Row:
 
 
 def opened(path: Path) -> Row:
-    """Return the row of a capture with one connection, every packet of which must be decrypted."""
+    """Return the row for a capture with one connection, and check that every packet was decrypted."""
     (row,) = rows(path, *CONNECTION)
     assert row["undecrypted_packets"] == 0
     return row
 
 
-def test_key_logs_may_be_given_beside_or_inside(tmp_path: Path) -> None:
+def test_key_logs_may_be_files_or_part_of_the_capture(tmp_path: Path) -> None:
     expected = opened(QUICHE)
     without = alone("quiche", tmp_path)
     (closed,) = rows(without, *CONNECTION)
@@ -56,7 +56,7 @@ def test_key_logs_may_be_given_beside_or_inside(tmp_path: Path) -> None:
         ["editcap", "-F", "pcapng", "--inject-secrets", secrets, str(without), str(inside)], check=True
     )
     assert nameless(opened(inside)) == nameless(expected)
-    # On standard input, which has no file beside it.
+    # On standard input, where no key log can be found by the capture's name.
     (piped,) = rows("-", *CONNECTION, *logs, stdin=without.read_bytes())
     assert nameless(piped) == nameless(expected)
 
@@ -84,17 +84,17 @@ def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert f"the key log {tmp_path / 'none.keys'} cannot be read" in done.stderr.decode()
 
 
-def test_a_log_beside_a_capture_that_cannot_be_read_leaves_those_that_are_given(tmp_path: Path) -> None:
+def test_an_unreadable_log_next_to_a_capture_leaves_the_given_logs(tmp_path: Path) -> None:
     path = alone("quiche", tmp_path)
     given = ("--keys", FIXTURES / "quiche.keys")
     expected = rows(path, *CONNECTION, *given)
-    # A regular file whose first byte cannot be read, not even by root.
+    # A regular file with an unreadable first byte, even for root.
     path.with_suffix(".keys").symlink_to("/proc/self/mem")
     done = dissect(path, *CONNECTION, *given, "--trim", tmp_path / "trimmed")
     assert done.returncode == 3
     assert f"{path}: the key log beside it cannot be read: " in done.stderr.decode()
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected
-    # A copy would lack what that log opens.
+    # A trimmed copy would lack the packets that only that log decrypts.
     assert not (tmp_path / "trimmed").exists()
 
 
@@ -196,7 +196,7 @@ def test_moved_clients_are_followed(tmp_path: Path) -> None:
     assert (row["paths"], row["migrations"]) == (2, None)
 
 
-def test_transport_parameters_stand_in_the_order_sent() -> None:
+def test_transport_parameters_are_in_the_order_sent() -> None:
     row = opened(QUICHE)
     client, server = (json.loads(row[f"transport_parameters_{side}"]) for side in ("client", "server"))
     # Values from tshark.
@@ -253,10 +253,10 @@ def test_spurious_retransmissions_are_distinguished_from_needed_ones(tmp_path: P
         row = opened(capture)
         spurious[name] = row["spurious_retransmissions_server"]
         assert row["spurious_retransmissions_client"] == 0
-    # The bytes of one datagram may be sent again in two.
+    # The server may retransmit the bytes of one datagram in two.
     assert spurious["late"] in (1, 2)
     assert spurious["lost"] == 0
-    # The client's direction alone does not show what arrived.
+    # The client's direction does not show which datagrams arrived.
     (row,) = rows(scenarios.make("client_only", tmp_path), *CONNECTION)
     assert row["spurious_retransmissions_client"] is None
 

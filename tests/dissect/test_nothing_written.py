@@ -1,4 +1,4 @@
-"""Whoever runs the dissector says why it could write nothing, instead of that its files are missing."""
+"""If the dissector cannot write, its callers report the reason instead of missing files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASON = "x/rows.parquet cannot be written: No space left on device (os error 28
 
 @pytest.fixture
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dissector whose disk is full."""
+    """A dissector that fails because the disk is full."""
     program = tmp_path / "bin" / "firstflight-dissect"
     program.parent.mkdir()
     lines = ("p.pcap: at byte 24: expected a whole frame", REASON)
@@ -93,6 +93,6 @@ COUNTED = "p.pcap: of 9 frames, 2 are no IP packets"
         ([COUNTED], [COUNTED]),
     ],
 )
-def test_what_could_not_be_read_is_the_reason_and_no_count(lines: list[str], expected: list[str]) -> None:
+def test_messages_about_unread_input_are_reasons(lines: list[str], expected: list[str]) -> None:
     shown = "".join(f"firstflight-dissect: {line}\n" for line in lines).encode()
     assert binaries.unreadable(3, shown) == expected

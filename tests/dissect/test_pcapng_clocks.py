@@ -42,7 +42,7 @@ def block(order: str, kind: int, body: bytes) -> bytes:
 def section(
     order: str, link: int, clocks: list[Clock], frames: list[tuple[int, bytes]], kind: int = PACKET
 ) -> bytes:
-    """Return a section whose interfaces have `clocks`; frames alternate, in blocks of that kind."""
+    """Return a section with an interface per clock. Frames alternate between them, in blocks of `kind`."""
     out = block(order, SECTION, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
     for clock in clocks:
         options = struct.pack(order + "HHB3x", TSRESOL, 1, clock.resolution)
@@ -51,16 +51,16 @@ def section(
     for number, (ns, data) in enumerate(frames):
         clock = clocks[number % len(clocks)]
         ticks = clock.ticks(ns - clock.offset_s * 10**9)
-        where = (number % len(clocks), ticks >> 32, ticks & 0xFFFFFFFF)
+        interface_and_time = (number % len(clocks), ticks >> 32, ticks & 0xFFFFFFFF)
         # Old blocks count drops in the second half of the interface's number.
         first = "HxxII" if kind == OLD_PACKET else "III"
-        head = struct.pack(order + first + "II", *where, len(data), len(data))
+        head = struct.pack(order + first + "II", *interface_and_time, len(data), len(data))
         out += block(order, kind, head + data + bytes(-len(data) % 4))
     return out
 
 
 def recorded(folder: Path) -> tuple[Row, int, list[tuple[int, bytes]]]:
-    """Return the row, link type and frames (time in ns, bytes) of a capture at whole microseconds."""
+    """Return the row, link type and frames (time in ns, bytes) in a capture at whole microseconds."""
     original = answered(folder / "original.pcap")
     data = bytearray(original.read_bytes())
     (link,) = struct.unpack_from("<I", data, 20)
@@ -106,10 +106,10 @@ def test_packet_blocks_of_old_writers(order: str, tmp_path: Path) -> None:
     check(path, expected)
     assert times_by_tshark(path) == [ns for ns, _ in frames]
     # Its data is shorter than its length field.
-    whole = path.read_bytes()
+    content = path.read_bytes()
     last = len(frames[-1][1])
-    at = len(whole) - 4 - (last + -last % 4) - 8
-    path.write_bytes(whole[:at] + struct.pack(order + "I", last + 9) + whole[at + 4 :])
+    at = len(content) - 4 - (last + -last % 4) - 8
+    path.write_bytes(content[:at] + struct.pack(order + "I", last + 9) + content[at + 4 :])
     done = dissect(path)
     assert (done.returncode, len(done.stdout.splitlines())) == (3, 1)
     assert "expected a whole Packet Block" in done.stderr.decode()

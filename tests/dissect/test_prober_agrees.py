@@ -61,14 +61,17 @@ GAPS = ("ack_to_sh_us", "sh_to_handshake_us")
 )
 def test_rows_agree(request: pytest.FixtureRequest, tmp_path: Path, name: str, modes: Iterable[str]) -> None:
     pairs = _probed(tmp_path, request.getfixturevalue(name), modes)
-    wrong = {str(one["domain"]): _differing(one, other) | _wrong_times(one, other) for one, other in pairs}
+    wrong = {
+        str(prober["domain"]): _differing(prober, dissector) | _wrong_times(prober, dissector)
+        for prober, dissector in pairs
+    }
     assert not any(wrong.values()), json.dumps(wrong)
-    # A stamp of either program that is wrong in one column, where the row has a second time to show it.
+    # A wrong time in one column is found if the row has a second time to compare.
     for column, fault_us in itertools.product(("ack_us", "sh_us", *GAPS), (-FAULT_US, FAULT_US)):
         moved = [
-            _wrong_times({**one, column: one[column] + fault_us}, other)
-            for one, other in pairs
-            if one[column] is not None and None not in (one["ack_us"], one["sh_us"])
+            _wrong_times({**prober, column: prober[column] + fault_us}, dissector)
+            for prober, dissector in pairs
+            if prober[column] is not None and None not in (prober["ack_us"], prober["sh_us"])
         ]
         assert moved and all(moved), (column, fault_us)
 
@@ -95,7 +98,7 @@ def _differing(prober: Row, dissector: Row) -> dict[str, object]:
 def _wrong_times(prober: Row, dissector: Row) -> dict[str, object]:
     """Return the times that cannot both be right.
 
-    Both have the kernel's stamp of a received datagram. Of an Initial the prober has the one of sending, the
+    Both have the kernel's stamp for a received datagram. Of an Initial the prober has the one of sending, the
     capture the one of arrival, which is later: by the same time for all that counts from this Initial.
     """
     columns = [column for group in SINCE for column in group] + [*GAPS]
@@ -114,9 +117,9 @@ def _wrong_times(prober: Row, dissector: Row) -> dict[str, object]:
         if later and (min(values) < -ROUNDING_US or max(values) - min(values) > ROUNDING_US):
             wrong[" ".join(group)] = later
     for column in GAPS:
-        one, other = prober[column], dissector[column]
-        if None not in (one, other) and abs(one - other) > ROUNDING_US:
-            wrong[column] = (one, other)
+        prober_us, dissector_us = prober[column], dissector[column]
+        if None not in (prober_us, dissector_us) and abs(prober_us - dissector_us) > ROUNDING_US:
+            wrong[column] = (prober_us, dissector_us)
     return wrong
 
 

@@ -31,7 +31,7 @@ def run(*arguments: str | Path) -> tuple[int, str]:
 
 
 def read(path: Path) -> tuple[Record, list[Record]]:
-    """Return the header and the events of a JSON-SEQ file (RFC 7464)."""
+    """Return the header and the events in a JSON-SEQ file (RFC 7464)."""
     text = path.read_text(encoding="utf-8")
     assert text.startswith("\x1e") and text.endswith("\n")
     header, *events = (json.loads(record) for record in text.split("\x1e")[1:])
@@ -63,15 +63,17 @@ def test_every_record_is_by_the_schema(capture: Path, tmp_path: Path) -> None:
         assert int(epoch.timestamp() * 1000) == row["start_time_ns"] // 1_000_000
         assert header["trace"]["common_fields"]["group_id"] == row["odcid"]
         count += len(events)
-        own = [p for p in packets if (p["odcid"], p["client_port"]) == (row["odcid"], row["client_port"])]
+        connection_packets = [
+            p for p in packets if (p["odcid"], p["client_port"]) == (row["odcid"], row["client_port"])
+        ]
         assert [event["time"] for event in events] == [
-            round((packet["time_ns"] - row["start_time_ns"]) / 1e6, 6) for packet in own
+            round((packet["time_ns"] - row["start_time_ns"]) / 1e6, 6) for packet in connection_packets
         ]
     assert count == len(packets)
 
 
 def in_words(frame: Record) -> str:
-    """Return a qlog frame as tshark.py names it; of most, the name alone."""
+    """Return a qlog frame in tshark.py's notation, which is only the name for most frames."""
     kind = frame["frame_type"]
     if kind == "padding":
         return f"padding {frame['raw']['length']}"
@@ -92,8 +94,8 @@ def in_words(frame: Record) -> str:
 def scaled(frames: str, exponent: int) -> str:
     """Return tshark's frames with ACK Delay in microseconds."""
     parts = []
-    for one in frames.split("; "):
-        words = one.split(" ")
+    for frame in frames.split("; "):
+        words = frame.split(" ")
         if words[0] == "ack":
             words[-1] = str(int(words[-1]) * 2**exponent)
         parts.append(" ".join(words))
@@ -105,7 +107,10 @@ def exponents(capture: Path) -> dict[bool, int]:
     (row,) = rows(capture, "--kind", "quic_connection")
     found = {}
     for side in ("client", "server"):
-        given = {one["name"]: one["value"] for one in json.loads(row[f"transport_parameters_{side}"])}
+        given = {
+            parameter["name"]: parameter["value"]
+            for parameter in json.loads(row[f"transport_parameters_{side}"])
+        }
         found[side == "client"] = given.get("ack_delay_exponent", 3)
     return found
 
@@ -133,19 +138,19 @@ def test_packets_and_frames_are_what_tshark_reads(name: str, tmp_path: Path) -> 
         assert ours == scaled(their.frames, scale)
 
 
-def test_without_keys_there_are_headers(tmp_path: Path) -> None:
+def test_without_keys_only_headers_are_written(tmp_path: Path) -> None:
     capture = tmp_path / "none.pcap"
     capture.write_bytes((QUIC / "quicgo_ipv6.pcap").read_bytes())
     (path,) = written(capture, tmp_path / "out")
     _, events = read(path)
     kinds = {event["data"]["header"]["packet_type"]: "frames" in event["data"] for event in events}
     assert kinds == {"initial": True, "handshake": False, "1RTT": False}
-    (again,) = written(QUIC / "quicgo_ipv6.pcap", tmp_path / "with")
-    assert all("frames" in event["data"] for event in read(again)[1])
+    (with_keys,) = written(QUIC / "quicgo_ipv6.pcap", tmp_path / "with")
+    assert all("frames" in event["data"] for event in read(with_keys)[1])
 
 
 def test_connections_of_one_name_have_a_file_each(tmp_path: Path) -> None:
-    """Two captures of one connection at the same end."""
+    """Two captures of one connection at the same endpoint."""
     captures = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
     for capture in captures:
         capture.write_bytes((QUIC / "quicgo_ipv6.pcap").read_bytes())
@@ -154,10 +159,10 @@ def test_connections_of_one_name_have_a_file_each(tmp_path: Path) -> None:
     first, second = (Path(line) for line in output.splitlines())
     assert second.name == f"{first.stem}-2.sqlog"
     assert first.read_bytes() == second.read_bytes()
-    # If one is there, none is written.
+    # If one of the files exists, no file is written.
     first.unlink()
     done = CliRunner().invoke(qlog.command, [*map(str, captures), "--out", str(tmp_path / "out")])
-    assert f"{second} is there already" in str(done.exception)
+    assert f"{second} exists already" in str(done.exception)
     assert list((tmp_path / "out").iterdir()) == [second]
 
 
@@ -165,7 +170,7 @@ def test_bad_use_is_one_sentence(tmp_path: Path) -> None:
     (path,) = written(QUIC / "quicgo_ipv6.pcap", tmp_path)
     before = path.read_bytes()
     done = CliRunner().invoke(qlog.command, [str(QUIC / "quicgo_ipv6.pcap"), "--out", str(tmp_path)])
-    assert "is there already" in str(done.exception) and path.read_bytes() == before
+    assert "exists already" in str(done.exception) and path.read_bytes() == before
     broken = tmp_path / "broken.pcap"
     broken.write_bytes((QUIC / "quicgo_retry.pcap").read_bytes()[:-7])
     done = CliRunner().invoke(qlog.command, [str(broken), "--out", str(tmp_path / "out")])

@@ -1,4 +1,4 @@
-"""A stack's own qlog file as rows: both forms, drafts, times, and what is refused."""
+"""A stack's own qlog file as rows: both forms, drafts, times, and refused input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECOND = event(20.5, min_rtt=10, smoothed_rtt=10.25, latest_rtt=12, rtt_variance
 
 
 def sequence(path: Path, *values: Any, header: dict[str, Any] = HEADER) -> Path:
-    path.write_bytes(b"".join(b"\x1e" + json.dumps(one).encode() + b"\n" for one in (header, *values)))
+    path.write_bytes(b"".join(b"\x1e" + json.dumps(record).encode() + b"\n" for record in (header, *values)))
     return path
 
 
@@ -46,7 +46,7 @@ def whole(path: Path, *events: Any, **about: Any) -> Path:
 
 @pytest.mark.parametrize("write", [sequence, whole])
 def test_rows_by_hand(tmp_path: Path, write: Any) -> None:
-    """Before the first sample there is nothing; what an event does not name stays as it was."""
+    """Rows start at the first sample. A value that an event omits keeps its previous value."""
     initial = event(0.5, smoothed_rtt=333, rtt_variance=166.5)
     events = [
         event(0, "transport:packet_sent", header={}),
@@ -84,9 +84,9 @@ def test_rows_by_hand(tmp_path: Path, write: Any) -> None:
 
 def test_an_initial_rtt_is_no_sample_however_late_the_first_packet_was_sent(tmp_path: Path) -> None:
     initial: dict[str, Any] = {"min_rtt": 333, "smoothed_rtt": 333, "latest_rtt": 333, "rtt_variance": 166.5}
-    begun = event(0, "connectivity:connection_started")
+    started = event(0, "connectivity:connection_started")
     sent = event(400, "transport:packet_sent")
-    events = [begun, sent, event(400.1, **initial), event(450, **{**initial, "latest_rtt": 50})]
+    events = [started, sent, event(400.1, **initial), event(450, **{**initial, "latest_rtt": 50})]
     rows = list(read.metrics(sequence(tmp_path / "x.sqlog", *events)))
     assert [(row["time_us"], row["latest_rtt_us"]) for row in rows] == [(450_000, 50_000)]
 
@@ -99,7 +99,7 @@ def test_an_initial_rtt_is_no_sample(tmp_path: Path, sent: str) -> None:
     rows = list(read.metrics(sequence(tmp_path / "x.sqlog", event(0, sent), *events)))
     assert [row["latest_rtt_us"] for row in rows] == [10_000, 10_000, 12_000]
     assert [row["updated"] for row in rows] == [True, False, True]
-    # Without its packets a log may begin late: nothing is left out.
+    # A log without packets may start late, so no sample is skipped.
     rows = list(read.metrics(sequence(tmp_path / "x.sqlog", *events)))
     assert rows[0]["latest_rtt_us"] == 333_000
     # Whole milliseconds.
@@ -127,7 +127,7 @@ def test_times_are_since_the_first_event(tmp_path: Path, form: str, expected: li
 
 @pytest.mark.parametrize("form", ["relative", "delta"])
 def test_times_that_are_too_late_are_refused(tmp_path: Path, form: str) -> None:
-    """The latest one is a number of microseconds that fits; two of them one after the other do not."""
+    """The latest accepted time fits in microseconds; the sum of two such times does not."""
     header = {**HEADER, "trace": {**HEADER["trace"], "common_fields": {"time_format": form}}}  # type: ignore[dict-item]
     start, late = {**FIRST, "time": 0}, {**SECOND, "time": 1e15}
     for later in (late, {**SECOND, "time": 1e306}, {**SECOND, "time": 2e15}):
@@ -177,7 +177,7 @@ def test_the_granularity_is_the_rfc_s(tmp_path: Path) -> None:
 def test_values_of_another_kind_are_refused(
     tmp_path: Path, write: Any, changed: dict[str, Any], why: str
 ) -> None:
-    """Never clamped or guessed; rows before it stand."""
+    """Such values are never clamped or guessed. Earlier rows remain valid."""
     wrong = {**SECOND, "data": {**SECOND["data"], **changed}}
     rows = read.metrics(write(tmp_path / "x", FIRST, wrong))
     assert next(rows)["number"] == 1
@@ -190,7 +190,7 @@ def test_values_of_another_kind_are_refused(
     [
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
-        (b"[]", "is no object"),
+        (b"[]", "is not an object"),
         (b"\xff{}", "is not JSON"),
         (b'{"a":' * 100_000, "is not JSON: RecursionError"),
         (b"[" * 100_000, "is not JSON: RecursionError"),
@@ -198,17 +198,17 @@ def test_values_of_another_kind_are_refused(
         (b'{"qlog_version":"0.3","traces":{}}', "has no traces"),
         (b'{"qlog_version":"0.3","traces":[1]}', "trace 1 has no trace"),
         (b'{"qlog_version":"0.3","traces":[{}]}', "trace 1 has no list of events"),
-        (b'{"qlog_version":"0.3","traces":[{"events":[1]}]}', "event 1 of trace 1 is no object"),
+        (b'{"qlog_version":"0.3","traces":[{"events":[1]}]}', "event 1 of trace 1 is not an object"),
         (b'{"qlog_version":"0.3","traces":[{"events":[{"name":"a"}]}]}', "has no number as time"),
-        (b'{"qlog_version":"0.3","traces":[{"events":[{"time":NaN}]}]}', "NaN is no number"),
+        (b'{"qlog_version":"0.3","traces":[{"events":[{"time":NaN}]}]}', "NaN is not a number"),
         (b'{"qlog_version":"0.3","traces":[{"events":[{"time":1e999}]}]}', "out of range"),
-        (b'{"qlog_version":"0.3","traces":[{"common_fields":[]}]}', "that are no objects"),
+        (b'{"qlog_version":"0.3","traces":[{"common_fields":[]}]}', "that are not objects"),
         (b'{"qlog_version":"0.3","traces":[{"common_fields":{"time_format":[]}}]}', "time format"),
         (b'{"qlog_version":"draft-01","traces":[{"events":[]}]}', "qlog version 'draft-01'"),
         (b'{"traces":[{"events":[]}]}', "qlog version 'None'"),
         (b'{"qlog_version":[],"traces":[{"events":[]}]}', "qlog version '[]'"),
         (b'{"qlog_version":"0.3","traces":[{"events":[{"time":1,"name":[]}]}]}', "has no name"),
-        (b"\x1e1\n", "record 1 is no object"),
+        (b"\x1e1\n", "record 1 is not an object"),
         (b"\x1e{}\n", "qlog version 'None'"),
         (b'\x1e{"qlog_version":"0.3"}\n', "record 1 has no trace"),
         (b"\x1e" + b" " * (read.MOST_OF_A_RECORD + 100_000), "is longer than"),
@@ -262,7 +262,7 @@ def test_the_command_prints_rows_and_names_damaged_files(tmp_path: Path) -> None
 
 
 def test_aioquic_s_own_file(tmp_path: Path) -> None:
-    """Written by the real stack over loopback: the samples that it says it took."""
+    """The real stack writes the file over loopback; the rows have the samples that it logged."""
     from aioquic.asyncio.client import connect
     from aioquic.asyncio.server import serve
     from aioquic.quic.configuration import QuicConfiguration
@@ -273,16 +273,16 @@ def test_aioquic_s_own_file(tmp_path: Path) -> None:
     files = issue(make_authority(tmp_path), "server", ["localhost"])
 
     async def exchange() -> QuicLogger:
-        asked = QuicConfiguration(is_client=False, alpn_protocols=["x"])
-        asked.load_cert_chain(files.chain, files.key)
-        server = await serve("127.0.0.1", 0, configuration=asked)
+        server_configuration = QuicConfiguration(is_client=False, alpn_protocols=["x"])
+        server_configuration.load_cert_chain(files.chain, files.key)
+        server = await serve("127.0.0.1", 0, configuration=server_configuration)
         assert server._transport is not None
         port = server._transport.get_extra_info("sockname")[1]
         logger = QuicLogger()
-        own = QuicConfiguration(alpn_protocols=["x"], quic_logger=logger, verify_mode=0)
-        async with connect("127.0.0.1", port, configuration=own) as one:
+        client_configuration = QuicConfiguration(alpn_protocols=["x"], quic_logger=logger, verify_mode=0)
+        async with connect("127.0.0.1", port, configuration=client_configuration) as client:
             for _ in range(3):
-                await one.ping()
+                await client.ping()
         server.close()
         return logger
 

@@ -13,7 +13,7 @@ from tests.dissect.conftest import FIXTURES, Row, dissect, rows
 from tests.dissect.test_flights import NOT_OPENED
 
 QUIC = FIXTURES.parent / "quic"
-# Several connections on one port, and a version that tshark 4.0 takes for something else.
+# Several connections on the same port, and a version that tshark 4.0 misreads.
 NOT_COMPARED = {"quicgo_version_2", "quicgo_port_reuse", "quiche_version_negotiation"} | NOT_OPENED
 CAPTURES = sorted([*FIXTURES.glob("*.pcap"), *QUIC.glob("*.pcap")])
 COMPARED = [path for path in CAPTURES if path.stem not in NOT_COMPARED]
@@ -39,8 +39,8 @@ def test_every_column_is_what_tshark_reads(capture: Path) -> None:
         assert {column: row[column] for column in expected} == expected, side
         shared = set(row) & set(connection) - {"kind"}
         assert len(shared) > 10 and {c: row[c] for c in shared} == {c: connection[c] for c in shared}
-        own = sum(p.size for p in read.packets if p.side == side)
-        assert sum(row[column] for column in row if column.startswith("bytes_")) == own
+        side_bytes = sum(p.size for p in read.packets if p.side == side)
+        assert sum(row[column] for column in row if column.startswith("bytes_")) == side_bytes
 
 
 def test_every_column_is_compared() -> None:
@@ -52,7 +52,7 @@ def test_every_column_is_compared() -> None:
     assert described - set(compared) - set(connection) - requested == {"acks_from"}
 
 
-def test_what_a_connection_with_loss_shows() -> None:
+def test_a_connection_with_loss() -> None:
     both = sides(QUIC / "quicgo_loss.pcap")
     assert both["client"]["peer_eliciting"] > 70
     assert any(row["packet_number_gaps"] or row["acked_unseen"] for row in both.values())
@@ -62,16 +62,16 @@ def test_what_a_connection_with_loss_shows() -> None:
 
 
 def test_waits_are_known_where_the_capture_was_made_only() -> None:
-    for name, here in (("quicgo_at_server", "server"), ("quicgo_ipv6", "client")):
+    for name, capture_side in (("quicgo_at_server", "server"), ("quicgo_ipv6", "client")):
         for side, row in sides(QUIC / f"{name}.pcap").items():
-            assert row["capture_side"] == here
+            assert row["capture_side"] == capture_side
             for column in (
                 "acks_by_count",
                 "acks_by_timer",
                 "acks_by_reordering",
                 "waits_over_max_ack_delay",
             ):
-                assert (row[column] is not None) == (side == here)
+                assert (row[column] is not None) == (side == capture_side)
 
 
 def test_without_keys_only_initials_are_counted(tmp_path: Path) -> None:

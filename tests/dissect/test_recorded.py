@@ -16,8 +16,8 @@ PLAIN = {"retry": False, "client_hello_copies": 1, "paths": 1, "hello_retry": Fa
 # The client is given an address, and sends this name then.
 AT_LIMIT = PLAIN | {"sni": "localhost"}
 
-# recording -> expected values of each of its connections; tests/recording/quic.py defines the events but for
-# those at a server's limit, which are of the testbed (tests/fixtures/quic/README.md)
+# recording -> expected values of each connection; tests/recording/quic.py defines the events, except for the
+# recordings at a server's limit, which are from the testbed (tests/fixtures/quic/README.md)
 EXPECTED: dict[str, list[dict[str, Any]]] = {
     "aioquic_fragments": [{"payload_bytes_client": 20_000, "payload_bytes_server": 10_000}],
     "aioquic_fragments_ipv6": [{"payload_bytes_client": 20_000, "payload_bytes_server": 10_000}],
@@ -98,7 +98,7 @@ def test_declared_delays_show(name: str) -> None:
 
 
 def test_a_client_hello_over_two_datagrams_is_acknowledged_in_part_first() -> None:
-    """quic-go's has a post-quantum key share; quiche acknowledges half of it at once: no instant ACK."""
+    """quic-go sends a post-quantum key share. quiche acknowledges half of it first: no instant ACK."""
     (row,) = connections("quiche_large_certificate")
     assert row["partial_ack_us"] is not None
     assert row["partial_ack_us"] < row["sh_us"]
@@ -119,17 +119,17 @@ def test_packets_share_datagrams() -> None:
 def test_throughput_is_what_tshark_adds_up(name: str) -> None:
     (row,) = connections(name)
     ports = (row["client_port"], row["server_port"])
-    found = [one for one in _datagrams(QUIC / f"{name}.pcap") if set(one[:2]) == set(ports)]
+    found = [datagram for datagram in _datagrams(QUIC / f"{name}.pcap") if set(datagram[:2]) == set(ports)]
     client = sum(size for src, _, _, size in found if src == row["client_port"])
     server = sum(size for src, _, _, size in found if src == row["server_port"])
     assert (row["ip_bytes_client"], row["ip_bytes_server"]) == (client, server)
     duration_ns = found[-1][2] - found[0][2]
     assert row["duration_us"] == duration_ns // 1000
     assert row["anrw_throughput_bps"] == (client + server) * 8_000_000_000 // duration_ns
-    again = row["retransmitted_bytes_client"] + row["retransmitted_bytes_server"]
-    assert row["anrw_goodput_bps"] == (client + server - again) * 8_000_000_000 // duration_ns
-    assert row["retransmission_rate"] == pytest.approx(again / (client + server))
-    assert (again > 0) == name.endswith("loss")
+    retransmitted = row["retransmitted_bytes_client"] + row["retransmitted_bytes_server"]
+    assert row["anrw_goodput_bps"] == (client + server - retransmitted) * 8_000_000_000 // duration_ns
+    assert row["retransmission_rate"] == pytest.approx(retransmitted / (client + server))
+    assert (retransmitted > 0) == name.endswith("loss")
     # Until the server's last packet with application data.
     packets = rows(QUIC / f"{name}.pcap", "--kind", "quic_packet")
     data = [packet["time_ns"] for packet in packets if not packet["from_client"] and _has_data(packet)]
@@ -161,7 +161,7 @@ def _datagrams(capture: Path) -> list[tuple[int, int, int, int]]:
     return found
 
 
-# Columns of a connection that require its keys.
+# Columns for a connection that require its keys.
 NEED_KEYS = [
     "handshake_done_us",
     "first_stream_us",
@@ -209,7 +209,7 @@ KNOWN = [
 
 
 def test_without_keys_nothing_is_guessed(tmp_path: Path) -> None:
-    """The same capture under another name has no key log beside it: all other columns are the same."""
+    """A copy with another name has no key log: its other columns equal the original's."""
     path = tmp_path / "alone.pcap"
     path.write_bytes((QUIC / "quiche_loss.pcap").read_bytes())
     (bare,), (full,) = rows(path, "--kind", "quic_connection"), connections("quiche_loss")
@@ -225,7 +225,7 @@ def test_without_keys_nothing_is_guessed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["quicgo_loss", "quiche_iack"])
-def test_the_clients_direction_alone(name: str, tmp_path: Path) -> None:
+def test_only_the_clients_direction(name: str, tmp_path: Path) -> None:
     path = _filtered(name, "udp.dstport == 443", tmp_path)
     (row,) = rows(path, "--keys", QUIC / f"{name}.keys", "--kind", "quic_connection")
     assert (row["packets_server"], row["ip_bytes_server"], row["first_answer"]) == (0, 0, "timeout")
@@ -241,25 +241,25 @@ def test_the_clients_direction_alone(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["quicgo_retry", "quiche_retry_iack"])
 @pytest.mark.parametrize("part", ["udp.dstport == 443", "!(quic.long.packet_type == 3)"])
 def test_a_retry_that_is_not_in_the_capture(name: str, part: str, tmp_path: Path) -> None:
-    """The client's direction alone, or all but the Retry: one connection, restarted by the token."""
-    (whole,) = connections(name)
+    """Only the client's direction, or all but the Retry: one connection, identified by the token."""
+    (complete,) = connections(name)
     keys = ("--keys", QUIC / f"{name}.keys")
     path = _filtered(name, part, tmp_path)
     (row,) = rows(path, *keys, "--kind", "quic_connection")
-    same = ("odcid", "client_scid", "sni", "packets_client", "ip_bytes_client", "hello_time_ns", "retry")
-    assert {column: row[column] for column in same} == {column: whole[column] for column in same}
+    columns = ("odcid", "client_scid", "sni", "packets_client", "ip_bytes_client", "hello_time_ns", "retry")
+    assert {column: row[column] for column in columns} == {column: complete[column] for column in columns}
     assert (row["retry"], row["retry_us"], row["undecrypted_packets"]) == (True, None, 0)
     packets = rows(path, *keys, "--kind", "quic_packet")
-    assert {packet["odcid"] for packet in packets} == {whole["odcid"]}
+    assert {packet["odcid"] for packet in packets} == {complete["odcid"]}
     assert len(packets) == row["packets_client"] + row["packets_server"]
     if "!" in part:
         answer = ("server_scid", "first_answer", "ack_us", "sh_us", "ack_to_sh_us", "handshake_done_us")
-        assert {column: row[column] for column in answer} == {column: whole[column] for column in answer}
+        assert {column: row[column] for column in answer} == {column: complete[column] for column in answer}
 
 
 @pytest.mark.parametrize("name", ["quicgo_key_update", "quiche_key_updates"])
-def test_what_has_no_beginning_is_counted(name: str, tmp_path: Path) -> None:
-    """The server's direction alone, or a start in the middle: no Initial of the client, so no connection."""
+def test_connections_without_a_start_are_counted(name: str, tmp_path: Path) -> None:
+    """Only the server's direction, or a start in the middle: without a client's Initial, no connection."""
     keys = QUIC / f"{name}.keys"
     for display in ("udp.srcport == 443", "frame.number > 25"):
         done = dissect(
@@ -291,34 +291,36 @@ RETRY_CUT = {("quicgo_retry", 120), ("quiche_retry_iack", 120)}
 def test_what_the_snap_length_cut_is_null(name: str, snaplen: int, tmp_path: Path) -> None:
     """Each connection keeps its row; a column has the value from the whole capture, or null."""
     path = snapped(QUIC / f"{name}.pcap", tmp_path / "cut.pcap", snaplen)
-    whole = connections(name)
-    ports = ("--quic-port", str(whole[0]["server_port"]))
+    complete = connections(name)
+    ports = ("--quic-port", str(complete[0]["server_port"]))
     found = rows(path, "--keys", QUIC / f"{name}.keys", "--kind", "quic_connection", *ports)
-    assert [row["odcid"] for row in found] == [row["odcid"] for row in whole]
-    for one, of in zip(found, whole, strict=True):
-        differing = {column for column, value in one.items() if value is not None and value != of[column]}
+    assert [row["odcid"] for row in found] == [row["odcid"] for row in complete]
+    for cut_row, whole_row in zip(found, complete, strict=True):
+        differing = {
+            column for column, value in cut_row.items() if value is not None and value != whole_row[column]
+        }
         if (name, snaplen) in RETRY_CUT:
             differing -= {"retry"}
         if name in MOVED:
             differing -= VOLUME
-        if one["first_answer"] == "malformed":
-            assert one["detail"] == "cut by the capture"
+        if cut_row["first_answer"] == "malformed":
+            assert cut_row["detail"] == "cut by the capture"
             differing -= {"first_answer"}
-        assert differing <= COUNTED, one
-        if one["undecrypted_packets"] > of["undecrypted_packets"]:
-            assert one["payload_bytes_server"] is one["retransmission_rate"] is None
+        assert differing <= COUNTED, cut_row
+        if cut_row["undecrypted_packets"] > whole_row["undecrypted_packets"]:
+            assert cut_row["payload_bytes_server"] is cut_row["retransmission_rate"] is None
 
 
 def test_lengths_of_cut_packets_are_those_on_the_wire(tmp_path: Path) -> None:
-    (whole,) = connections("quicgo_key_update")
+    (complete,) = connections("quicgo_key_update")
     path = snapped(QUIC / "quicgo_key_update.pcap", tmp_path / "cut.pcap", 400)
     (pace,) = [row for row in rows(path, "--kind", "pacing") if row["src_port"] == 443]
     (row,) = rows(path, "--kind", "quic_connection")
-    assert pace["ip_bytes"] == row["ip_bytes_server"] == whole["ip_bytes_server"]
+    assert pace["ip_bytes"] == row["ip_bytes_server"] == complete["ip_bytes_server"]
     assert (row["sni"], row["ack_us"], row["amplification"]) == (None, None, None)
 
 
-def test_a_cut_initial_begins_a_connection_where_quic_is_expected(tmp_path: Path) -> None:
+def test_a_cut_initial_starts_a_connection_where_quic_is_expected(tmp_path: Path) -> None:
     """Other ports must be named. Where connection IDs may be cut as well, no connection starts."""
     path = snapped(QUIC / "quicgo_at_server.pcap", tmp_path / "cut.pcap", 400)
     assert rows(path, "--kind", "quic_connection") == []
@@ -331,7 +333,7 @@ def test_a_cut_initial_begins_a_connection_where_quic_is_expected(tmp_path: Path
 
 
 def _filtered(name: str, display: str, folder: Path) -> Path:
-    """Write the frames of a recording that match a display filter of tshark."""
+    """Write the frames in a recording that match a display filter of tshark."""
     path = folder / "part.pcap"
     argv = ["tshark", "-r", str(QUIC / f"{name}.pcap"), "-Y", display, "-F", "pcap", "-w", str(path)]
     subprocess.run(argv, check=True, capture_output=True)

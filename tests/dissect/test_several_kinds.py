@@ -18,7 +18,7 @@ def test_lines_of_several_kinds_do_not_cut_each_other() -> None:
         begin = bulk.read(500_000)
     done = dissect("-", "--kind", "tcp_flow,pacing,tcp_packet", stdin=begin)
     assert done.returncode == BROKEN_OFF, done.stderr.decode()
-    # Far more than the buffer of one kind.
+    # The output far exceeds the buffer for a single kind.
     assert len(done.stdout) > 1 << 20
     found = Counter(json.loads(line)["kind"] for line in done.stdout.splitlines())
     assert found["tcp_flow"] == 1 and found["pacing"] == 1 and found["tcp_packet"] > 1000

@@ -1,4 +1,4 @@
-"""The dissect stage of a run, and the command."""
+"""A run's dissect stage, and the command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.dissect.conftest import FIXTURES
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose probe stage was interrupted and resumed, so that it has two captures."""
+    """A run with two captures, because its probe stage was interrupted and resumed."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     run = Run.create(*settings.load(minimal.write(tmp_path), ["probe.timeout_s=0.5"]))
     folder = run.layout.stage("capture", run.key("here", 1))
@@ -85,7 +85,7 @@ def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
     missing = run.layout.capture(run.key("here", 1))
     content = missing.read_bytes()
     missing.unlink()
-    with pytest.raises(InputError, match=r"^probe\.pcap in .* is missing, which capture\.json names"):
+    with pytest.raises(InputError, match=r"^probe\.pcap in .* is missing, but listed in capture\.json"):
         stage(run, run.key("here", 1))
     assert run.layout.quic_connection(run.key("here", 1)).read_bytes() == before
     # The next try uses the file that a killed stage left.

@@ -30,7 +30,7 @@ OTHER_CID = b"\xc2" * 8
 
 
 def answered(cid: bytes, port: int) -> Capture:
-    """A probe with an answer that ends in Handshake packets."""
+    """A probe with an answer; its last packets are Handshake packets."""
     made = Capture(client=("192.0.2.11", port)).sent(0, b.hello_datagram(0, scid=cid))
     hello = b.initial(b.ack() + b.crypto(b.server_hello()), 0, dcid=cid)
     made.came(10 * MS, hello + b.handshake(1000).replace(b.CLIENT_CID, cid))
@@ -72,7 +72,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def done(run: Run) -> dict[str, Any]:
-    """Run the stage; return its facts and warnings, and what the captures lack."""
+    """Run the stage; return the facts and warnings, and the number of trimmed frames per capture."""
     key = run.key("here", 1)
     stage(run, key)
     report = run.report("dissect", key)
@@ -85,7 +85,7 @@ def done(run: Run) -> dict[str, Any]:
 
 
 def missing(run: Run) -> list[int]:
-    """Bytes that each capture lacks of what was sent, beside padding."""
+    """Return the number of sent bytes, padding excluded, that each capture lacks."""
     lacking = []
     for path in run.layout.captures(run.key("here", 1)):
         content, at, sum_ = dissect(path, "--restore").stdout, 24, 0
@@ -101,25 +101,26 @@ def rows_of(run: Run) -> bytes:
 
 
 def test_captures_that_agree_with_the_prober_are_trimmed(root: Path) -> None:
-    whole, run = make(root, "capture.trim=false"), make(root)
-    assert done(whole)["trimmed"] == [None, None] and missing(whole) == [0, 0]
+    untrimmed, run = make(root, "capture.trim=false"), make(root)
+    assert done(untrimmed)["trimmed"] == [None, None] and missing(untrimmed) == [0, 0]
     found = done(run)
     assert (found["trimmed"], found["warnings"], missing(run)) == ([2, 2], [], [2100, 2100])
     sizes = [
-        sum(path.stat().st_size for path in one.layout.captures(one.key("here", 1))) for one in (whole, run)
+        sum(path.stat().st_size for path in each_run.layout.captures(each_run.key("here", 1)))
+        for each_run in (untrimmed, run)
     ]
     assert [found["facts"][name] for name in ("capture_bytes_before", "capture_bytes")] == sizes
-    # The padding of two ClientHellos is left out, too.
+    # Trimming also removes the padding of two ClientHellos.
     assert sizes[0] - sizes[1] > 4200 + 2 * 700
     assert [
         record.unpadded for record in capture_files.records(run.layout.stage("capture", run.key("here", 1)))
     ] == [1, 1]
     tables = [
-        pq.read_table(one.layout.quic_connection(one.key("here", 1))).drop(["run", "source_file"])
-        for one in (whole, run)
+        pq.read_table(each_run.layout.quic_connection(each_run.key("here", 1))).drop(["run", "source_file"])
+        for each_run in (untrimmed, run)
     ]
     assert tables[0].equals(tables[1])
-    # Once more, on trimmed captures: the same rows, and nothing changes.
+    # A second run on the trimmed captures gives the same rows and changes no file.
     before = rows_of(run)
     assert done(run)["trimmed"] == [2, 2] and rows_of(run) == before and missing(run) == [2100, 2100]
     (probed,) = rows(run.layout.capture(run.key("here", 1)), "--kind", "quic_connection")
@@ -129,7 +130,7 @@ def test_captures_that_agree_with_the_prober_are_trimmed(root: Path) -> None:
 @pytest.mark.parametrize(
     "changes", [{"outcome": "timeout"}, {"sh_pn": 1}, {"ack_pn": None}, {"ack_delay_raw": 6}], ids=str
 )
-def test_connections_that_differ_stay_whole(
+def test_connections_that_differ_are_not_trimmed(
     root: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
     run = make(root)
@@ -142,6 +143,15 @@ def test_connections_that_differ_stay_whole(
     monkeypatch.setattr(trim, "MOST_DIFFERING", 0.5)
     found = done(run)
     assert (found["trimmed"], found["facts"]["kept_whole"], missing(run)) == ([0, 2], 1, [0, 2100])
+
+
+def test_probes_of_a_watch_count_once(root: Path) -> None:
+    run = make(root)
+    key = run.key("here", 1)
+    run.layout.quic_probe(key).unlink()
+    write_probes(run.layout.watch_probe(key), probe(b.CLIENT_CID, outcome="timeout"), probe(OTHER_CID))
+    (warning,) = done(run)["warnings"]
+    assert warning.startswith("captures are kept whole: 1 of 2 probes differ from them")
 
 
 def test_packets_that_the_kernel_dropped_explain_differences(root: Path) -> None:
@@ -163,16 +173,16 @@ def test_without_probes_nothing_is_trimmed(root: Path) -> None:
     assert done(run)["trimmed"] == [None, None] and missing(run) == [0, 0]
 
 
-def test_captures_of_no_probe_stay_whole(root: Path) -> None:
-    """They, or the prober's rows, are of something else: nothing says that the ciphertext is of no use."""
+def test_captures_of_no_probe_are_not_trimmed(root: Path) -> None:
+    """The captures or the prober's rows belong to other probes, so the ciphertext may be needed."""
     run = make(root)
     key = run.key("here", 1)
     write_probes(run.layout.quic_probe(key), probe(b"\x77" * 8), probe(b"\x78" * 8))
     found = done(run)
     (warning,) = found["warnings"]
-    assert warning.startswith("captures are kept whole: none of their 2 connections is of a probe in")
+    assert warning.startswith("captures are kept whole: no probe in the prober's rows matches")
     assert (found["trimmed"], missing(run)) == ([None, None], [0, 0])
-    # One of them is enough: a prober that was killed may lack rows.
+    # One matching probe is sufficient: a killed prober may lack rows.
     write_probes(run.layout.quic_probe(key), probe(OTHER_CID))
     assert (done(run)["trimmed"], missing(run)) == ([2, 2], [2100, 2100])
 
@@ -188,22 +198,6 @@ def test_probes_without_connections_and_later_attempts_are_no_difference(root: P
     key = run.key("here", 1)
     found = agreement.compare([run.layout.quic_probe(key)], run.layout.quic_connection(key))
     assert found == agreement.Agreement(2, [], 2)
-
-
-def test_comparing_does_not_import_pandas(root: Path) -> None:
-    """Arrow imports it for a plain number among its arguments: a quarter of a second."""
-    run = make(root)
-    key = run.key("here", 1)
-    stage(run, key)
-    blocked = {"client_cid": None, "outcome": "blocked"}
-    write_probes(run.layout.quic_probe(key), probe(b.CLIENT_CID), blocked)
-    paths = [str(run.layout.quic_probe(key)), str(run.layout.quic_connection(key))]
-    code = (
-        "import sys; from pathlib import Path; from dissector import agreement; "
-        "agreement.compare([Path(sys.argv[1])], Path(sys.argv[2])); print('pandas' in sys.modules)"
-    )
-    compared = subprocess.run([sys.executable, "-c", code, *paths], stdout=subprocess.PIPE, check=True)
-    assert compared.stdout == b"False\n"
 
 
 def test_without_room_for_copies_captures_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,18 +222,18 @@ def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:
     run = make(root)
     key = run.key("here", 1)
     captures = run.layout.captures(key)
-    whole = [path.read_bytes() for path in captures]
+    originals = [path.read_bytes() for path in captures]
     stage(run, key)
     expected, trimmed = rows_of(run), [path.read_bytes() for path in captures]
-    assert trimmed != whole
+    assert trimmed != originals
     steps = 0
     with self_killing.Runs("dissector.stage") as runs:
         while True:
-            for path, content in zip(captures, whole, strict=True):
+            for path, content in zip(captures, originals, strict=True):
                 path.write_bytes(content)
             run.layout.quic_connection(key).unlink(missing_ok=True)
             killed = runs.killed_before(steps + 1, run.path, key)
-            for path, before, after in zip(captures, whole, trimmed, strict=True):
+            for path, before, after in zip(captures, originals, trimmed, strict=True):
                 assert path.read_bytes() in (before, after), steps
             if not killed:
                 break
@@ -253,20 +247,20 @@ def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:
 
 
 def test_a_stage_waits_for_the_dissector_that_a_killed_one_left(root: Path) -> None:
-    """Its files would come between those of the next one, whose folders it writes to."""
+    """Otherwise its files would mix with the next dissector's, which writes to the same folders."""
     run = make(root)
     key, program = run.key("here", 1), binaries.find("firstflight-dissect")
     captures, folder = run.layout.captures(key), run.layout.stage("dissect", key)
-    whole = [path.read_bytes() for path in captures]
+    originals = [path.read_bytes() for path in captures]
     stage(run, key)
     expected, trimmed = rows_of(run), [path.read_bytes() for path in captures]
-    for path, content in zip(captures, whole, strict=True):
+    for path, content in zip(captures, originals, strict=True):
         path.write_bytes(content)
-    # However long it takes: it begins when the next stage waits for it, and ignores the signal to end before.
-    begun, go, late = root / "begun", root / "go", root / "bin" / program.name
+    # The stage waits without a limit: the late dissector starts while the stage waits, and ignores SIGINT.
+    started, go, late = root / "begun", root / "go", root / "bin" / program.name
     late.parent.mkdir()
     late.write_text(
-        f"#!/bin/sh\ntrap '' INT\ntouch {begun}\nuntil [ -e {go} ]; do sleep 0.05; done\n"
+        f"#!/bin/sh\ntrap '' INT\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.05; done\n"
         f'exec {program} "$@"\n'
     )
     late.chmod(0o755)
@@ -275,15 +269,15 @@ def test_a_stage_waits_for_the_dissector_that_a_killed_one_left(root: Path) -> N
     messages = root / "messages"
     try:
         first = subprocess.Popen(argv, env=os.environ | {"FIRSTFLIGHT_BIN": str(late.parent)})
-        until(begun.exists, "the dissector")
+        until(started.exists, "the dissector")
         first.kill()
         first.wait(120)
         with messages.open("w") as file:
-            again = subprocess.Popen(argv, stderr=file)
+            restarted = subprocess.Popen(argv, stderr=file)
         until(lambda: f"still writes into {folder}" in messages.read_text(), messages.read_text)
-        assert again.poll() is None
+        assert restarted.poll() is None
     finally:
         go.touch()
-    assert again.wait(120) == 0, messages.read_text()
+    assert restarted.wait(120) == 0, messages.read_text()
     assert rows_of(run) == expected and [path.read_bytes() for path in captures] == trimmed
     assert {path.name for path in captures[0].parent.iterdir()} == {*NAMES, "capture.json"}

@@ -1,4 +1,4 @@
-"""Provenance that the native dissector stamps on rows, the names it gives captures, the counts it writes."""
+"""The native dissector's provenance columns, names of captures, and counts."""
 
 from __future__ import annotations
 

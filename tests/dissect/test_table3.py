@@ -13,7 +13,7 @@ from tests.dissect.conftest import FIXTURES
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 
-# Server -> ACK delay in ms in Initial and Handshake packets; None: no such ACK ("-" in the paper).
+# Server -> ACK delay in ms in Initial and Handshake packets; `None`: no such ACK ("-" in the paper).
 PUBLISHED: dict[str, tuple[float | None, float | None]] = {
     "aioquic": (3.3, None),
     "go-x-net": (0.0, None),
@@ -35,7 +35,7 @@ PUBLISHED: dict[str, tuple[float | None, float | None]] = {
 
 
 def table3(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
+    """Run the command to the end."""
     argv = [FIRSTFLIGHT, "report", "table3", *map(str, arguments)]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
@@ -64,7 +64,26 @@ def test_the_table_has_a_note_at_s2n_quic() -> None:
     assert row[:3] == ["s2n-quic*", "14.0", "-"]
     assert any(line.startswith("* s2n-quic") and "1.7 ms" in line for line in lines)
     (msquic,) = [line.split() for line in lines if line.startswith("msquic")]
-    assert msquic == ["msquic", "-", "-", "-", "-"]
+    assert msquic == ["msquic", *["-"] * 6]
+    # Of three repetitions.
+    assert row[-2:] == ["14.0-15.2", "-"]
+
+
+def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    lsquic = ("--format", "jsonl"), "published_handshake_ms_3"
+    shown = {row["server"]: row for row in map(json.loads, table3(FIXTURES, *lsquic[0]).stdout.splitlines())}
+    assert shown["lsquic"][lsquic[1]] == 0.2 and shown["aioquic"][lsquic[1]] is None
+    first = {
+        server: (row["published_initial_ms_1"], row["published_handshake_ms_1"])
+        for server, row in shown.items()
+    }
+    assert first == PUBLISHED
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    assert "publ" not in table3(FIXTURES).stdout + table3(FIXTURES, *lsquic[0]).stdout
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "no")
+    done = table3(FIXTURES)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "firstflight: FIRSTFLIGHT_PUBLISHED is 'no': set it to show or hide\n"
 
 
 def test_without_keys_the_handshake_is_not_known(tmp_path: Path) -> None:

@@ -48,15 +48,15 @@ def test_every_segment_is_judged_as_by_tshark(seed: int, tmp_path: Path) -> None
     # Every class occurs, so that no comparison is empty.
     count_of = Counter(name for names in expected.values() for name in names)
     assert set(count_of) == set(CLASSES + MARKS)
-    # The flows' counts are those of their segments.
+    # Each flow's count equals the count over the flow's segments.
     flows = rows(capture, "--kind", "tcp_flow")
     for name in CLASSES:
         assert sum(flow[f"{name}_packets"] for flow in flows) == count_of[name]
     assert sum(flow["packets_client"] + flow["packets_server"] for flow in flows) == len(packets)
-    again = {row["frame_number"]: row["ip_bytes"] for row in packets if row["class"] in CLASSES[:3]}
+    retransmitted = {row["frame_number"]: row["ip_bytes"] for row in packets if row["class"] in CLASSES[:3]}
     assert sum(
         flow["retransmitted_bytes_client"] + flow["retransmitted_bytes_server"] for flow in flows
-    ) == sum(again.values())
+    ) == sum(retransmitted.values())
 
 
 def test_ports_used_again_are_another_flow(tmp_path: Path) -> None:

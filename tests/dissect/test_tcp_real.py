@@ -30,7 +30,7 @@ CLIENT = textwrap.dedent(f"""
             got += len(piece)
         assert got == {SIZE}, got
 """)
-# Everything in one unshared network namespace and its child: both vanish with the shell.
+# Everything runs in an unshared network namespace and a second one; both disappear when the shell exits.
 SCRIPT = """
 set -eu
 unshare -n sleep 600 & other=$!

@@ -1,4 +1,4 @@
-"""Trimmed captures: the same rows, nothing that a key opens is missing, and padding comes back."""
+"""Trimmed captures: the rows stay the same, decryptable packets stay whole, and padding is restored."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def restored(copy: Path) -> Path:
     """Put the padding back into a trimmed copy; return the standard capture."""
     done = dissect(copy, "--restore")
     assert (done.returncode, done.stderr) == (0, b"")
-    whole = copy.with_name(f"restored-{copy.name}")
-    whole.write_bytes(done.stdout)
-    return whole
+    restored_file = copy.with_name(f"restored-{copy.name}")
+    restored_file.write_bytes(done.stdout)
+    return restored_file
 
 
 def all_rows(capture: Path, *options: str | Path) -> bytes:
@@ -43,7 +43,7 @@ def all_rows(capture: Path, *options: str | Path) -> bytes:
 
 
 def records(path: Path) -> Iterator[tuple[bytes, int, bytes]]:
-    """Yield time, original length and bytes of each record of a capture."""
+    """Yield time, original length and bytes of each record in a capture."""
     content = path.read_bytes()
     at = 24
     while at < len(content):
@@ -54,25 +54,30 @@ def records(path: Path) -> Iterator[tuple[bytes, int, bytes]]:
 
 @pytest.mark.parametrize("fixture", CAPTURES, ids=lambda path: path.stem)
 def test_rows_of_a_trimmed_capture_are_the_same(fixture: Path, tmp_path: Path) -> None:
-    capture = Path(shutil.copy(fixture, tmp_path))  # without the keys beside it
+    capture = Path(shutil.copy(fixture, tmp_path))  # without its key log
     copy = trim(capture, tmp_path / "trimmed")
     assert all_rows(copy) == all_rows(capture)
     counts = json.loads(copy.with_name(f"{copy.name}.json").read_text())
     cut = unpadded = 0
-    for (_, length, whole), (_, copied_length, copied), (_, now_length, kept) in zip(
+    for (_, length, original_bytes), (_, copied_length, copied_bytes), (_, now_length, restored_bytes) in zip(
         records(capture), records(copy), records(restored(copy)), strict=True
     ):
-        assert (now_length, copied_length, whole[: len(kept)]) == (length, length, kept)
-        cut += len(kept) < len(whole)
-        unpadded += len(copied) < len(kept)
-        assert len(copied) < len(kept) or copied == kept
+        assert (now_length, copied_length, original_bytes[: len(restored_bytes)]) == (
+            length,
+            length,
+            restored_bytes,
+        )
+        cut += len(restored_bytes) < len(original_bytes)
+        unpadded += len(copied_bytes) < len(restored_bytes)
+        assert len(copied_bytes) < len(restored_bytes) or copied_bytes == restored_bytes
     frames = sum(1 for _ in records(capture))
     assert counts == {"frames": frames, "trimmed": cut, "unpadded": unpadded, "removed": 0}
     assert cut and (unpadded or "fragments" in fixture.stem) and copy.stat().st_size < capture.stat().st_size
-    again = trim(copy, tmp_path / "again")
-    assert again.read_bytes() == copy.read_bytes()
+    trimmed_twice = trim(copy, tmp_path / "again")
+    assert trimmed_twice.read_bytes() == copy.read_bytes()
     assert (
-        again.with_name(f"{again.name}.json").read_text() == copy.with_name(f"{copy.name}.json").read_text()
+        trimmed_twice.with_name(f"{trimmed_twice.name}.json").read_text()
+        == copy.with_name(f"{copy.name}.json").read_text()
     )
 
 
@@ -81,11 +86,13 @@ def test_with_keys_nothing_is_trimmed(fixture: Path, tmp_path: Path) -> None:
     capture = Path(shutil.copy(fixture, tmp_path))
     keys = fixture.with_suffix(".keys")
     copy = trim(capture, tmp_path / "trimmed", "--keys", keys)
-    assert [kept for *_, kept in records(restored(copy))] == [whole for *_, whole in records(capture)]
+    assert [packet for *_, packet in records(restored(copy))] == [
+        original for *_, original in records(capture)
+    ]
 
 
 def test_a_trimmed_capture_has_no_more_rows_with_keys_than_a_cut_one(tmp_path: Path) -> None:
-    """What is missing is reported as missing once there are keys that would open it."""
+    """With keys, the columns of removed ciphertext are null."""
     fixture = FIXTURES / "quic" / "quiche_iack.pcap"
     capture = Path(shutil.copy(fixture, tmp_path))
     copy = trim(capture, tmp_path / "trimmed")
@@ -106,19 +113,19 @@ def story() -> Capture:
     return capture.sent(30 * MS, b.initial(b.close(0, b""), 1, from_client=True, pad_to=1200))
 
 
-def test_only_what_nobody_can_open_is_missing(tmp_path: Path) -> None:
+def test_only_what_cannot_be_decrypted_is_missing(tmp_path: Path) -> None:
     capture = story().write(tmp_path / "probe.pcap")
     copy = trim(capture, tmp_path / "trimmed")
-    missing = [length - len(kept) for _, length, kept in records(restored(copy))]
+    missing = [length - len(packet) for _, length, packet in records(restored(copy))]
     assert missing == [0, 0, 900, 1100, 200, 0, 0]
-    # Two Initials of ours are padded; frames without padding are as they were.
-    padded = [len(kept) < length for _, length, kept in records(copy)]
+    # Two of our Initials are padded. Frames without padding are unchanged.
+    padded = [len(packet) < length for _, length, packet in records(copy)]
     assert padded == [True, False, True, True, True, False, True]
     assert [time for time, *_ in records(copy)] == [time for time, *_ in records(capture)]
 
 
 def test_other_captures_of_the_same_datagrams_are_still_cut(tmp_path: Path) -> None:
-    """One byte less or more than a trimmed capture holds, and the answer is one that the capture cut."""
+    """With one byte less or more than a trimmed record has, the capture counts as cut at that answer."""
     early = Capture().sent(0, b.hello_datagram()).came(5 * MS, b.handshake(500))
     early.came(10 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 0))
     capture = early.write(tmp_path / "probe.pcap")
@@ -137,15 +144,15 @@ def test_other_captures_of_the_same_datagrams_are_still_cut(tmp_path: Path) -> N
         assert (row["first_answer"], row["detail"]) == ("malformed", "cut by the capture")
 
 
-def test_connections_that_are_named_stay_whole(tmp_path: Path) -> None:
+def test_named_connections_are_not_trimmed(tmp_path: Path) -> None:
     capture = story().write(tmp_path / "probe.pcap")
     names = tmp_path / "except"
     names.write_text(f"{b.CLIENT_CID.hex()}\n")
     copy = trim(capture, tmp_path / "trimmed", "--trim-except", names)
-    assert [kept for *_, kept in records(copy)] == [whole for *_, whole in records(capture)]
+    assert [packet for *_, packet in records(copy)] == [original for *_, original in records(capture)]
 
 
-def test_what_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
+def test_a_capture_that_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
     capture = story().write(tmp_path / "probe.pcap")
     (tmp_path / "file").write_text("")
     (tmp_path / "names").write_text("no hex\n")
@@ -175,20 +182,20 @@ def test_a_copy_replaces_nothing(name: str, tmp_path: Path) -> None:
     capture = story().write(tmp_path / "probe.pcap")
     folder = tmp_path if name == capture.name else tmp_path / "trimmed"
     folder.mkdir(exist_ok=True)
-    there = folder / name
-    if there != capture:
-        there.write_text("another's")
-    before = there.read_bytes()
+    existing = folder / name
+    if existing != capture:
+        existing.write_text("another's")
+    before = existing.read_bytes()
     done = dissect(capture, "--trim", folder)
-    words = f"--trim: {there} is there already: name another folder"
+    words = f"--trim: {existing} exists already: choose another folder"
     assert (done.returncode, done.stdout) == (2, b"")
     assert words in done.stderr.decode()
-    assert there.read_bytes() == before
-    assert sorted(folder.iterdir()) == [there]
+    assert existing.read_bytes() == before
+    assert sorted(folder.iterdir()) == [existing]
 
 
-def test_padding_comes_back_to_the_byte_of_the_whole_file(tmp_path: Path) -> None:
-    """Of a capture in which nothing else is trimmed, the file is the same."""
+def test_padding_is_restored_exactly(tmp_path: Path) -> None:
+    """If only padding was trimmed, the restored file equals the original."""
     made = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
     made.came(12 * MS, b.initial(b.crypto(b.server_hello()), 1, pad_to=600) + bytes(400))
     capture = made.sent(30 * MS, b.initial(b.close(0, b""), 1, from_client=True, pad_to=1200)).write(
@@ -206,14 +213,14 @@ def test_padding_comes_back_to_the_byte_of_the_whole_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["quiche_iack", "quicgo_retry", "quiche_version_negotiation"])
 def test_tshark_reads_the_same_initials_from_a_restored_capture(name: str, tmp_path: Path) -> None:
     capture = Path(shutil.copy(FIXTURES / "quic" / f"{name}.pcap", tmp_path))
-    whole = restored(trim(capture, tmp_path / "trimmed"))
-    before, after = (initials(one) for one in (capture, whole))
+    restored_capture = restored(trim(capture, tmp_path / "trimmed"))
+    before, after = (initials(path) for path in (capture, restored_capture))
     assert after == before
     assert len(after) >= 6
 
 
 def initials(capture: Path) -> list[str]:
-    """Return what tshark reads of the first packet of datagrams that begin with an Initial."""
+    """Return tshark's fields of the first packet of each datagram that starts with an Initial."""
     fields = (
         "frame.number",
         "frame.len",
@@ -245,14 +252,14 @@ def test_a_damaged_record_is_reported_and_counts_as_cut(tmp_path: Path) -> None:
     content = bytearray(copy.read_bytes())
     hello = next(records(copy))[2]
     second = 24 + 16 + len(hello)
-    # A byte of the server's Initial, behind 20 bytes of IPv4, 8 of UDP and its long header.
+    # A byte of the server's Initial, after 20 bytes of IPv4, 8 bytes of UDP and the long header.
     content[second + 16 + 28 + 30] ^= 1
     damaged = tmp_path / "damaged.pcap"
     damaged.write_bytes(content)
     done = dissect(damaged, "--kind", "quic_connection")
     (row,) = map(json.loads, done.stdout.splitlines())
     assert (row["first_answer"], row["detail"]) == ("malformed", "cut by the capture")
-    words = f"damaged.pcap: at byte {second}: expected the padding that was left out of this record to fit"
+    words = f"damaged.pcap: at byte {second}: expected the omitted padding of this record to match"
     assert done.returncode == 3 and words in done.stderr.decode()
     done = dissect(damaged, "--restore")
     assert done.returncode == 3 and words in done.stderr.decode()
@@ -274,7 +281,7 @@ def test_without_the_mark_of_its_file_such_a_record_is_one_that_the_capture_cut(
     assert (row["client_hello_copies"], row["undecrypted_packets"]) == (0, 1)
 
 
-def test_what_cannot_be_restored_is_one_sentence(tmp_path: Path) -> None:
+def test_a_capture_that_cannot_be_restored_is_one_sentence(tmp_path: Path) -> None:
     capture = story().write(tmp_path / "probe.pcap")
     for options, status, words in (
         ((capture, capture), 2, "--restore takes one capture at a time"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Packet:
-    """One QUIC packet. `frames` in quic_packet's notation; None if tshark did not decrypt it."""
+    """A QUIC packet. `frames` has quic_packet's notation, or is null if tshark did not decrypt the packet."""
 
     frame_number: int
     type: str
@@ -28,7 +28,7 @@ TYPES = {"0": "initial", "1": "0rtt", "2": "handshake", "3": "retry"}
 
 
 def packets(capture: Path, keys: Path | None = None) -> list[Packet]:
-    """Return packets of a capture in QUIC version 1, in order; decrypted with the key log `keys`."""
+    """Return packets in a capture in QUIC version 1, in order; decrypted with the key log `keys`."""
     argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
     if keys is not None:
         argv += ["-o", f"tls.keylog_file:{keys}"]
@@ -62,7 +62,7 @@ def _packets(root: ElementTree.Element) -> Iterator[Packet]:
             )
 
 
-# Frames of which only the name is compared (RFC 9000 19, table 3).
+# For these frames only the name is compared (RFC 9000 19, table 3).
 NAMES = {
     0x01: "ping",
     0x04: "reset_stream",

@@ -1,4 +1,4 @@
-"""What `make dist` built, installed without network and compilers, measures at once (`make dist-test`)."""
+"""The output of `make dist`, installed without network or compilers, can measure (`make dist-test`)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ BUILDS = [pytest.param("", id="wheel"), pytest.param(str(dist.OUT / "static"), i
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an empty environment in which firstflight is installed from `dist/`."""
-    assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is not there: run `make dist`"
+    """Install firstflight from `dist/` in an empty environment; return the environment's bin folder."""
+    assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is missing: run `make dist`"
     environment = tmp_path_factory.mktemp("machine") / "venv"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     folder = environment / "bin"
-    pip = [folder / "pip", "install", "-q", "--no-index", "--find-links", dist.OUT, "firstflight"]
-    run(folder, *pip, timeout=500)
+    pip = [folder / "pip", "install", "-q", "--no-index", "--find-links", dist.OUT, "--require-hashes"]
+    run(folder, *pip, "--requirement", dist.OUT / "requirements.txt", timeout=500)
     return folder
 
 
 def run(folder: Path, *command: object, timeout: float = 60, programs: str = "") -> str:
-    """Return the output of a command that finds programs only in `folder`: no compiler, no toolchain.
+    """Return the output of a command that only finds programs in `folder`, without compilers and toolchains.
 
-    `programs`: a folder of native programs in place of the installed ones.
+    `programs`: a folder with native programs that replaces the installed ones.
     """
     environment = {"PATH": str(folder), "HOME": str(folder.parent), binaries.BIN_VARIABLE: programs}
     assert not any(shutil.which(name, path=str(folder)) for name in ("cc", "gcc", "cargo", "go", "git"))
@@ -50,7 +50,7 @@ def run(folder: Path, *command: object, timeout: float = 60, programs: str = "")
 
 @pytest.fixture
 def responder() -> Iterator[int]:
-    """Port of a QUIC responder on 127.0.0.1."""
+    """The port of a QUIC responder on 127.0.0.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -107,14 +107,14 @@ def test_rows_name_the_commit(installed: Path) -> None:
     assert version.partition("+")[2] not in ("", "unknown")
 
 
-def test_a_program_of_the_lab_is_not_there_and_the_message_says_where_it_is(installed: Path) -> None:
+def test_a_missing_program_of_the_lab_is_explained(installed: Path) -> None:
     code = "from firstflight.system.binaries import find; find('firstflight-link')"
     with pytest.raises(AssertionError, match="lab and benches need a checkout"):
         run(installed, installed / "python", "-c", code)
 
 
 @pytest.mark.parametrize("name", dist.STATIC)
-def test_static_programs_need_nothing_beside_them(name: str, tmp_path: Path) -> None:
+def test_static_programs_need_no_libraries(name: str, tmp_path: Path) -> None:
     shutil.copy(dist.OUT / "static" / name, tmp_path)
     done = subprocess.run(
         [f"/{name}", "--version"],
@@ -130,7 +130,7 @@ def test_checksums() -> None:
     assert (dist.OUT / "SHA256SUMS").read_text() == dist.checksums(dist.OUT)
 
 
-@pytest.mark.parametrize("extra", ["airflow", "site"])
-def test_extras_are_complete(installed: Path, extra: str) -> None:
+@pytest.mark.parametrize("name", dist.REQUIREMENTS[1:])
+def test_requirements_of_sites_are_complete(installed: Path, name: str) -> None:
     pip = [installed / "pip", "install", "-q", "--no-index", "--find-links", dist.OUT, "--dry-run"]
-    run(installed, *pip, f"firstflight[{extra}]", timeout=300)
+    run(installed, *pip, "--require-hashes", "--requirement", dist.OUT / name, timeout=300)

@@ -1,4 +1,4 @@
-"""Commands in the README, the tutorials and the how-to guides, and the output that a page shows for them."""
+"""Commands in the README, the tutorials and the how-to guides, and their documented output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Shown:
-    """A command of a page: its words up to a pipe, and the lines shown below it."""
+    """A command on a page: the words up to a pipe, and the lines of output below it."""
 
     page: str
     words: tuple[str, ...]
@@ -32,7 +32,7 @@ class Shown:
 
 
 def commands(path: Path) -> Iterator[Shown]:
-    """Yield the commands of a page: lines of `sh` blocks, and lines after `$` in indented blocks."""
+    """Yield a page's commands: lines of `sh` blocks, and lines after `$` in indented blocks."""
     text = path.read_text(encoding="utf-8")
     name = path.relative_to(ROOT).as_posix()
     for block in _FENCED.findall(text):

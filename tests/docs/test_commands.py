@@ -1,4 +1,4 @@
-"""Commands of the README, the tutorials and the how-to guides exist, with the options that they use."""
+"""Commands and options in the README, the tutorials and the how-to guides exist."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ import click
 import pytest
 
 from cli import main
-from deploy.docs.commands import NATIVE
 from firstflight.system import binaries
 from tests.docs.pages import PAGES, ROOT, Shown, commands
 
 SHOWN = [shown for page in PAGES for shown in commands(page)]
-# Programs of the system that pages use.
+# System programs that pages use.
 SYSTEM = {"cp", "export", "make"}
 
 
 @cache
 def native_options(program: str) -> frozenset[str]:
-    """Return the options in the help of a native program."""
+    """Return the options in a native program's help."""
     done = subprocess.run([binaries.find(program), "--help"], capture_output=True, text=True, check=True)
     return frozenset(re.findall(r"(?:^|[ ,])(--?[a-z][a-z-]*)\b", done.stdout))
 
 
 def fault(words: Sequence[str]) -> str | None:
-    """Return why the words after `firstflight` are no command, or None."""
+    """Return why the words after `firstflight` are not a command, or `None`."""
     command: click.Command = main.root
     context = click.Context(command)
     rest = list(words)
@@ -46,8 +45,8 @@ def fault(words: Sequence[str]) -> str | None:
         inner = rest[1:]
         return fault(inner[1:]) if inner[0] == "firstflight" else None
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-    if path[0] in NATIVE:
-        known |= native_options(NATIVE[path[0]])
+    if program := main.native_program(path[0]):
+        known |= native_options(program)
     used = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
     if unknown := used - known - {"--help", "--version"}:
         return f"{' '.join(path)} has no option {', '.join(sorted(unknown))}"
@@ -101,4 +100,4 @@ def test_query_names_of_the_guide_exist() -> None:
 
 
 def test_commands_are_parsed() -> None:
-    assert Shown("README.md", ("make", "demo")) in [Shown(one.page, one.words) for one in SHOWN]
+    assert Shown("README.md", ("make", "demo")) in [Shown(command.page, command.words) for command in SHOWN]

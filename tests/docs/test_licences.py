@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 LISTED = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
 FILES = [name for name in LISTED.stdout.split("\0") if name and (ROOT / name).is_file()]
 OURS = "Apache-2.0"
-# A file of another project shows one of these. Files that quote such a text are ours.
+# A file from another project contains one of these phrases. Some of our files quote them.
 FOREIGN = re.compile(
     r"copyright (?:\(c\)|©|\d{4})|@license|all rights reserved|spdx-license-identifier", re.I
 )
@@ -38,7 +38,7 @@ def is_noticed(name: str) -> bool:
 
 
 def foreign_without_notice(files: dict[str, str]) -> set[str]:
-    """Return the names of files whose text comes from another project, and which NOTICE leaves out."""
+    """Return the names of files from other projects that are missing in NOTICE."""
     return {
         name
         for name, text in files.items()
@@ -49,7 +49,7 @@ def foreign_without_notice(files: dict[str, str]) -> set[str]:
     }
 
 
-def test_the_licence_is_whole() -> None:
+def test_the_licence_is_complete() -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License\n                           Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
@@ -63,9 +63,9 @@ def test_every_package_names_the_licence() -> None:
     missing = {}
     for name in FILES:
         if Path(name).name == "Cargo.toml" and name != "Cargo.toml":
-            said = tomllib.loads((ROOT / name).read_text(encoding="utf-8"))["package"].get("license")
-            if said not in (OURS, {"workspace": True}):
-                missing[name] = said
+            licence = tomllib.loads((ROOT / name).read_text(encoding="utf-8"))["package"].get("license")
+            if licence not in (OURS, {"workspace": True}):
+                missing[name] = licence
         if Path(name).name == "pom.xml" and f"<name>{OURS}</name>" not in (ROOT / name).read_text("utf-8"):
             missing[name] = None
     assert missing == {}
@@ -90,7 +90,7 @@ def test_notice_names_files_from_other_projects() -> None:
     for patterns, keys in noticed():
         assert set(keys) >= {"Project", "License", "Used for"}, patterns
         for pattern in patterns:
-            assert any(fnmatch.fnmatch(name, pattern) for name in FILES), f"NOTICE names no file: {pattern}"
+            assert any(fnmatch.fnmatch(name, pattern) for name in FILES), f"NOTICE: no file matches {pattern}"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_notice_names_files_from_other_projects() -> None:
         ("a/b.c", "// SPDX-License-Identifier: MIT"),
     ],
 )
-def test_a_file_from_elsewhere_is_found(name: str, text: str) -> None:
+def test_a_file_of_another_project_is_found(name: str, text: str) -> None:
     assert foreign_without_notice({name: text, "ours.py": "print(1)"}) == {name}
 
 

@@ -14,18 +14,18 @@ from deploy.docs import hooks, settings
 from firstflight.settings.whole import Settings
 
 ROOT = Path(__file__).parents[2]
-# What a browser fetches by itself; a link that somebody follows may lead elsewhere.
+# Resources that a browser fetches automatically. Links may point to other sites.
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)"""
 )
 
 
 def build(config: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site; a warning of MkDocs is an error. Tests have no network."""
-    # Not --quiet: MkDocs then counts no warning, and --strict has no effect.
-    asked = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(out)]
+    """Build the site; a warning from MkDocs is an error. Tests have no network."""
+    # With --quiet, MkDocs would not count warnings, and --strict would have no effect.
+    argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(out)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +38,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_links_and_anchors_lead_somewhere_and_nothing_comes_from_elsewhere(site: Path) -> None:
+def test_links_and_anchors_exist_and_nothing_is_loaded_from_other_sites(site: Path) -> None:
     pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
     assert len(pages) > 50
     for name, text in pages.items():
         assert FETCHED.findall(re.sub(r"<link rel=\"?canonical[^>]*>", "", text)) == [], name
     for sheet in (site / "assets").rglob("*.css"):
         assert re.findall(r"url\(['\"]?(?:https?:)?//[^)]+", sheet.read_text("utf-8")) == [], sheet
-    # Pages that are generated, and pages of the top folder.
+    # Generated pages, and pages from the top folder.
     assert "firstflight campaign run" in pages["reference/commands.html"]
     assert "contributing.html" in pages["index.html"]
     assert (site / "search" / "search_index.json").stat().st_size > 100_000
 
 
 def test_every_page_is_in_the_navigation(site: Path) -> None:
-    """A page that the navigation lacks has no previous or next page, and nobody finds it."""
+    """A page that is missing in the navigation has no previous or next page, and is hard to find."""
     index = (site / "index.html").read_text(encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
         place = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
@@ -65,8 +65,8 @@ def test_a_broken_link_is_an_error(broken: str, tmp_path: Path) -> None:
     docs.mkdir()
     (docs / "index.md").write_text(f"# Page\n\n{broken}\n", encoding="utf-8")
     (docs / "other.md").write_text("# Other\n", encoding="utf-8")
-    whole = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    validation = whole[whole.index("validation:") :]
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    validation = configuration[configuration.index("validation:") :]
     config = tmp_path / "mkdocs.yml"
     config.write_text(f"site_name: x\ntheme: mkdocs\nplugins: []\n{validation}", encoding="utf-8")
     done = build(config, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""A world with real servers behind a link of 20 ms, for the tests of this folder."""
+"""Fixtures for this folder's tests: a world with real servers and a link with a delay of 20 ms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """Return a function that makes a run whose routing table is ready; it takes further settings."""
+    """Return a function that makes a run with a prepared routing table; it takes further settings."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in FILES))

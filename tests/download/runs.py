@@ -1,4 +1,4 @@
-"""What tests of the download stage share: its settings, the stage as a process, its clients."""
+"""Shared helpers for tests of the download stage: its settings, the stage as a process, its clients."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def stage(world: World, run: Run, *more: str) -> str:
 
 
 def pause(run: Run, seconds: float) -> None:
-    """Set the pause between two downloads of a run, for the stages that begin from now on.
+    """Set the pause between two downloads in a run, for stages that start later.
 
-    A long one is the time in which a test can act between two downloads.
+    A long pause gives a test time to act between two downloads.
     """
     settings = json.loads(run.layout.settings.read_text())
     settings["download"]["pause_s"] = seconds
     run.layout.settings.write_text(json.dumps(settings))
 
 
-def begun(process: subprocess.Popen[bytes], answers: Path, count: int) -> None:
-    """Wait until a stage has kept so many answers."""
+def wait_for_answers(process: subprocess.Popen[bytes], answers: Path, count: int) -> None:
+    """Wait until a stage has written `count` answers."""
 
-    def there() -> bool:
+    def has_answers() -> bool:
         assert process.poll() is None, "the stage has ended"
         return answers.is_file() and answers.read_bytes().count(b"\n") >= count
 
-    until(there, f"{count} downloads")
+    until(has_answers, f"{count} downloads")
 
 
 def child_of(parent: int, text: str) -> int:

@@ -30,28 +30,28 @@ def test_both_sides_of_a_real_download_reach_the_store(
     acks.write(captures, rows.key_logs(folder), out, lambda path: f"RUN/{path.name}", STAMPS)
     table = pq.read_table(out)
     assert table.schema.equals(records.load("quic_ack").arrow_schema())
-    # The connection that asked whether the file is there over HTTP/3 is in the capture, too.
+    # The capture also has the connection of the HEAD request over HTTP/3.
     all_rows = table.to_pylist()
-    own = [row for row in all_rows if row["start_time_ns"] == download["flow_started_at"]]
-    kept = {row["acks_from"]: row for row in own}
-    assert len(own) == 2 and set(kept) == {"client", "server"}
-    client = kept["client"]
+    flow_rows = [row for row in all_rows if row["start_time_ns"] == download["flow_started_at"]]
+    row_of = {row["acks_from"]: row for row in flow_rows}
+    assert len(flow_rows) == 2 and set(row_of) == {"client", "server"}
+    client = row_of["client"]
     assert client["source_file"] == "RUN/quiche.pcap" and client["run"] == STAMPS["run"]
     assert client["client_port"] == download["client_port"]
     # A megabyte is some 800 packets, and most are acknowledged by the client.
     assert 500 < client["peer_eliciting_acked"] <= client["peer_eliciting"]
     assert 0 < client["ack_packets"] < client["peer_eliciting_acked"]
-    assert client["bytes_stream"] < client["bytes_ack"] < kept["server"]["bytes_stream"]
+    assert client["bytes_stream"] < client["bytes_ack"] < row_of["server"]["bytes_stream"]
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     with open_store(write=True) as store:
         migrate.migrate(store)
     loader.load_files([out])
     with open_store() as store:
-        asked = {row["acks_from"]: row for row in query.rows(store, "acknowledgements", {})}
+        answer_of = {row["acks_from"]: row for row in query.rows(store, "acknowledgements", {})}
     clients = [row for row in all_rows if row["acks_from"] == "client"]
     acks_sent, acked = (sum(row[name] for row in clients) for name in ("ack_packets", "peer_eliciting_acked"))
-    assert asked["client"]["acks"] == acks_sent
-    assert asked["client"]["eliciting_per_ack"] == pytest.approx(acked / acks_sent, rel=1e-12)
+    assert answer_of["client"]["acks"] == acks_sent
+    assert answer_of["client"]["eliciting_per_ack"] == pytest.approx(acked / acks_sent, rel=1e-12)
 
 
 def test_captures_of_tcp_sets_are_left_out(tmp_path: Path) -> None:

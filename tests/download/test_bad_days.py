@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firstflight.run.run import Run
-from tests.download.runs import FILES, HERE, SETS, begun, child_of, pause, stage
+from tests.download.runs import FILES, HERE, SETS, child_of, pause, stage, wait_for_answers
 from tests.download.world import World
 
 PLANNED = len(FILES) * (1 + len(SETS))
@@ -29,14 +29,15 @@ def every_download_is_one_row(run: Run) -> Counter[str]:
 
 @pytest.mark.parametrize("name", ["warmup", "bl"])
 def test_a_capture_that_dies(world: World, run: Callable[..., Run], name: str) -> None:
-    """What it had seen is used; the run that needs it again ends there, and the next start takes the rest."""
+    """The stage uses the packets captured until then. It stops at the next download that needs the capture,
+    and the next start does the remaining downloads."""
     made = run("fixed_order = true")
     key = made.key("here", 1)
     folder = made.layout.stage("download", key)
     pause(made, 5)  # the next download of this capture is at least two pauses away
     process = world.start("stage", "download", "--run", made.id, *HERE, stderr=subprocess.PIPE)
     capture = child_of(process.pid, f"{folder / name}.pcap.part")
-    begun(process, folder / "answers.jsonl", 2)
+    wait_for_answers(process, folder / "answers.jsonl", 2)
     os.kill(capture, signal.SIGKILL)
     _, printed = process.communicate()
     stderr = printed.decode()
@@ -46,7 +47,7 @@ def test_a_capture_that_dies(world: World, run: Callable[..., Run], name: str) -
     pause(made, 0.05)
     stage(world, made)
     outcomes = every_download_is_one_row(made)
-    # Two files have an address: at most one run of them was cut off, of which the warm-up or more is done.
+    # Two files have an address. At most one file's downloads were cut off, after at least the warm-up.
     assert outcomes["no_address"] == len(SETS) + 1
     assert outcomes["done"] + outcomes["skipped"] == PLANNED - len(SETS) - 1
     assert outcomes["skipped"] <= len(SETS) + 1
@@ -64,7 +65,7 @@ cp -a {folder}/. {kept}
 
 
 def test_a_full_disk(world: World, run: Callable[..., Run], tmp_path: Path) -> None:
-    """Captures of the first downloads fill it; with space again, the next start takes the rest."""
+    """Captures of the first downloads fill the disk. With free space, the next start does the others."""
     made = run()
     folder = made.layout.stage("download", made.key("here", 1))
     folder.mkdir(parents=True)

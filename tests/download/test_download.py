@@ -21,7 +21,7 @@ CAP = 3_000_000
 
 
 def by_set(rows: list[dict[str, Any]], url: str) -> dict[str, dict[str, Any]]:
-    """Return the rows of one file by their set."""
+    """Return a file's rows, keyed by option set."""
     return {row["set"]: row for row in rows if row["url"] == url}
 
 
@@ -37,7 +37,7 @@ def rows(world: World, folder: Path) -> list[dict[str, Any]]:
     found, done = world.download(
         folder, files, f"{TCP},{QUIC}", "--max-bytes", CAP, "--capture", folder / "taken"
     )
-    # The second is the same name at another address: each has a run of its own.
+    # Both files have the same name but different addresses, so each is a separate target.
     assert done.returncode == 0, done.stderr
     return found
 
@@ -56,7 +56,10 @@ def test_every_set(
     assert row["tls_version"] == "TLSv1.3"
     assert row["tls_verified"] is True
     assert row["http_version"] == SETS[name].http
-    assert row["client"] == SETS[name].client
+    assert (row["client"], row["protocol"]) == (
+        SETS[name].client,
+        "quic" if SETS[name].http == "3" else "tcp",
+    )
     assert row["client_version"]
     assert row["quic_capable"] is (None if name == "warmup" else True)
     assert row["receive_buffer"] > 0
@@ -65,12 +68,12 @@ def test_every_set(
 
 @pytest.mark.parametrize("name", ["warmup", *TCP.split(",")])
 def test_options_of_tcp_are_those_of_the_set(world: World, rows: list[dict[str, Any]], name: str) -> None:
-    """The server's kernel agrees to what it is offered, and to nothing else (RFC 9293, 7323, 2018, 3168)."""
-    one, row = SETS[name], by_set(rows, world.url("one"))[name]
+    """The server's kernel agrees to exactly the offered options (RFC 9293, 7323, 2018, 3168)."""
+    option_set, row = SETS[name], by_set(rows, world.url("one"))[name]
     assert row["options_as_set"] is True
-    assert row["sack_server"] is one.sack
-    assert row["ecn_server"] is one.ecn
-    assert (row["wscale_server"] is not None) is (one.window_scale is not None)
+    assert row["sack_server"] is option_set.sack
+    assert row["ecn_server"] is option_set.ecn
+    assert (row["wscale_server"] is not None) is (option_set.window_scale is not None)
     assert row["timestamps_server"] is True
     assert row["mss_server"] == 1460
     assert row["rtt_mean_us"] >= RTT_US
@@ -102,7 +105,8 @@ def test_times_are_in_their_order(rows: list[dict[str, Any]]) -> None:
 def test_without_scaling_a_window_is_64_kib(world: World, rows: list[dict[str, Any]]) -> None:
     """1 MB takes at least 16 round trips of 65,535 bytes, whatever the congestion window does.
 
-    A set that scales its window takes less in test_throughput, where the log shows what the machine took.
+    test_throughput checks that a set with window scaling needs less time. There the link's log has the
+    machine's delays.
     """
     trips = SIZES["one"] / 65_535
     assert by_set(rows, world.url("one"))["bl"]["duration_us"] >= trips * RTT_US
@@ -185,11 +189,11 @@ def test_a_contact_that_is_not_ascii(world: World, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [row["outcome"] for row in found] == ["done"] * 3
 
-    def asked() -> list[str]:
+    def requests() -> list[str]:
         return log.read_text().splitlines()[before:]
 
-    until(lambda: len(asked()) == 2, "both requests in the server's log")
-    assert all("(J?rg <j@x.test>)" in line for line in asked())
+    until(lambda: len(requests()) == 2, "both requests in the server's log")
+    assert all("(J?rg <j@x.test>)" in line for line in requests())
 
 
 def test_a_server_without_quic(world: World, tmp_path: Path) -> None:
@@ -204,7 +208,7 @@ def test_a_server_without_quic(world: World, tmp_path: Path) -> None:
     assert by_set(found, url)["bl"]["detail"] is None
 
 
-def test_a_file_that_is_not_there_over_http3(world: World, tmp_path: Path) -> None:
+def test_a_missing_file_over_http3(world: World, tmp_path: Path) -> None:
     """nginx has it and promises HTTP/3; the server of HTTP/3 answers, and does not have it."""
     found, done = world.download(tmp_path / "run", [("tcp_only", SERVER_V4)], "bl,libcurl")
     assert done.returncode == 0, done.stderr
@@ -215,7 +219,7 @@ def test_a_file_that_is_not_there_over_http3(world: World, tmp_path: Path) -> No
     assert rows["libcurl"]["detail"] == "HEAD over HTTP/3 brings status 404"
 
 
-def test_without_a_set_of_quic_nobody_asks(world: World, tmp_path: Path) -> None:
+def test_without_a_quic_set_http3_is_not_requested(world: World, tmp_path: Path) -> None:
     found, done = world.download(tmp_path / "run", [("small", SERVER_V4)], "bl", "--capture", tmp_path / "t")
     assert done.returncode == 0, done.stderr
     assert [row["quic_capable"] for row in found] == [None, None]
@@ -235,9 +239,9 @@ def test_a_file_that_changes(world: World, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    # The next download begins ten seconds after the warm-up.
-    kept = folder / "taken" / "answers.jsonl"
-    until(lambda: kept.is_file() and kept.read_bytes().count(b"\n") == 1, "the warm-up")
+    # The next download starts ten seconds after the warm-up.
+    answers = folder / "taken" / "answers.jsonl"
+    until(lambda: answers.is_file() and answers.read_bytes().count(b"\n") == 1, "the warm-up")
     changing.write_bytes(b"2" * 2000)
     out, errors = process.communicate()
     assert process.returncode == 0, errors
@@ -252,8 +256,8 @@ def test_ctrl_c_leaves_a_row_for_each_download(world: World, tmp_path: Path) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    kept = tmp_path / "taken" / "answers.jsonl"
-    until(lambda: kept.is_file() and kept.read_bytes().count(b"\n") == 1, "the warm-up")
+    answers = tmp_path / "taken" / "answers.jsonl"
+    until(lambda: answers.is_file() and answers.read_bytes().count(b"\n") == 1, "the warm-up")
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate()
     assert process.returncode == 130, errors
@@ -262,7 +266,7 @@ def test_ctrl_c_leaves_a_row_for_each_download(world: World, tmp_path: Path) -> 
 
 
 def test_nothing_of_the_machine_is_changed(world: World, tmp_path: Path) -> None:
-    """Network settings, links and rules of the vantage point are afterwards what they were before."""
+    """A download leaves the vantage point's network settings, links and rules unchanged."""
     script = (
         "sysctl -a 2>/dev/null | grep '^net' | grep -v 'conntrack_count\\|conntrack_buckets'; "
         "nft list ruleset; ip -br link"

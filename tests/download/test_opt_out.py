@@ -1,4 +1,4 @@
-"""Somebody opts out while a file is downloaded from him: it is broken off, and nothing more is asked for."""
+"""A server's owner opts out during a download: the download is aborted, and no further request is sent."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def distant(tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_download_that_is_under_way_is_broken_off(distant: World, tmp_path: Path) -> None:
-    listed, targets, kept = tmp_path / "optout", tmp_path / "files.csv", tmp_path / "kept"
+    listed, targets, capture_folder = tmp_path / "optout", tmp_path / "files.csv", tmp_path / "kept"
     listed.write_text("# nobody yet\n")
     targets.write_text(f"url,ip\n{distant.url('twenty')},{SERVER_V4}\n")
     process = distant.start(
-        *("download", "--targets", targets, "--capture", kept, "--sets", SETS, "--fixed-order"),
+        *("download", "--targets", targets, "--capture", capture_folder, "--sets", SETS, "--fixed-order"),
         *("--rate", 100, "--roots", distant.roots, "--allow-net", "198.18.0.0/15"),
         env=os.environ | {current.VARIABLE: str(listed)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    answers, capture = kept / "answers.jsonl", kept / f"{LONG}.pcap.part"
+    answers, capture = capture_folder / "answers.jsonl", capture_folder / f"{LONG}.pcap.part"
 
     def is_under_way() -> bool:
         assert process.poll() is None, process.communicate()
-        begun = answers.is_file() and answers.read_bytes().count(b"\n") == 1
-        return begun and capture.is_file() and capture.stat().st_size > 100_000
+        has_answer = answers.is_file() and answers.read_bytes().count(b"\n") == 1
+        return has_answer and capture.is_file() and capture.stat().st_size > 100_000
 
     until(is_under_way, "the first packets of the long download")
     with listed.open("a") as file:
@@ -57,11 +57,11 @@ def test_a_download_that_is_under_way_is_broken_off(distant: World, tmp_path: Pa
     assert rows[LONG]["outcome"] == "failed" and "broken off: its name is on a list" in rows[LONG]["detail"]
     assert {rows[name]["outcome"] for name in ("all14", "quiche", "libcurl")} <= {"blocked", "skipped"}
     for name in ("all14", "libcurl"):
-        assert to_the_server(kept / f"{name}.pcap") == [], name
+        assert to_the_server(capture_folder / f"{name}.pcap") == [], name
 
 
 def to_the_server(capture: Path) -> list[str]:
-    """Return the packets of a capture that go to the server."""
+    """Return the packets in a capture that go to the server."""
     argv = ["tcpdump", "-n", "-r", str(capture), "dst", "host", SERVER_V4]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()

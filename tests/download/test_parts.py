@@ -1,4 +1,4 @@
-"""Targets, option sets, outcomes and what limits a client: tables."""
+"""Tables of targets, option sets, outcomes and limits of clients."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_target(url: str, ip: str, expected: tuple[Any, ...]) -> None:
         ("", "192.0.2.1", "does not begin with https://"),
     ],
 )
-def test_a_line_that_is_none(url: str, ip: str, fault: str) -> None:
+def test_an_invalid_line(url: str, ip: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         targets.of(2, url, ip)
 
@@ -108,15 +108,15 @@ def test_a_list_that_is_no_text(tmp_path: Path) -> None:
     ],
 )
 def test_settings_of_a_set(name: str, ecn: str, sack: str, scaling: str, clamp: int | None) -> None:
-    """Each setting is explicit, so that what the machine has as default plays no part."""
-    one = SETS[name]
-    found = one.sysctls()
+    """Each setting is explicit, so the machine's defaults do not matter."""
+    option_set = SETS[name]
+    found = option_set.sysctls()
     assert found["ipv4/tcp_ecn"] == ecn
     assert found["ipv4/tcp_sack"] == sack
     assert found["ipv4/tcp_window_scaling"] == scaling
     assert found["ipv4/tcp_timestamps"] == "1"
     assert found["ipv4/tcp_fastopen"] == "0"
-    assert one.window_clamp == clamp
+    assert option_set.window_clamp == clamp
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_settings_of_a_set(name: str, ecn: str, sack: str, scaling: str, clamp: 
     [("bl", ["warmup", "bl"]), (" ws14 , warmup,quiche", ["warmup", "ws14", "quiche"])],
 )
 def test_sets_that_are_chosen(text: str, expected: list[str]) -> None:
-    assert [one.name for one in option_sets.chosen(text)] == expected
+    assert [option_set.name for option_set in option_sets.chosen(text)] == expected
 
 
 @pytest.mark.parametrize("text", ["", "warmup", "bl,bl", "BL"])
@@ -134,13 +134,13 @@ def test_sets_that_are_refused(text: str) -> None:
 
 
 def answer(end: str = "complete", status: int | None = 200, body: int = 10, **more: Any) -> Answer:
-    """Return an answer of a client."""
+    """Return an answer from a client."""
     given: dict[str, Any] = {"content_length": 10, "headers": {}} | more
     return Answer(end, status=status, body_bytes=body, **given)
 
 
 def flow(**more: Any) -> dict[str, Any]:
-    """Return the flow of set `all14`, or one that differs."""
+    """Return the flow of set `all14` with the given changes."""
     offered = {"ecn_setup_client": True, "sack_permitted_client": True, "wscale_client": 14}
     return {**offered, "timestamps_client": True, "zero_windows_client": 0, **more}
 
@@ -169,6 +169,23 @@ def flow(**more: Any) -> dict[str, Any]:
 def test_an_outcome(found: Answer, expected: str) -> None:
     warmup = answer(headers={"etag": "a", "last-modified": "then"})
     assert outcome.of(found, warmup, SETS["all14"], flow()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "expected"),
+    [
+        ("warmup", answer(), None),
+        ("warmup", answer("limit"), None),
+        ("warmup", answer(status=404), "skipped"),
+        ("warmup", answer("timeout"), "skipped"),
+        ("warmup", answer("blocked"), "blocked"),
+        # Another set's failure is only that set's; a target that opted out gets no further download.
+        ("bl", answer("timeout"), None),
+        ("bl", answer("blocked"), "blocked"),
+    ],
+)
+def test_the_outcome_of_the_rest_of_a_run(name: str, found: Answer, expected: str | None) -> None:
+    assert outcome.of_rest(SETS[name], found) == expected
 
 
 @pytest.mark.parametrize(
@@ -239,7 +256,7 @@ def test_how_a_request_names_itself(contact: str, who: str) -> None:
 @pytest.mark.parametrize(
     ("given", "end", "detail"),
     [
-        # Port 1 of loopback: nobody listens.
+        # No program listens on port 1 of loopback.
         ({"roots": "/home/jörg/roots.pem"}, "connect_failed", "127.0.0.1"),
         ({"user_agent": "Jörg"}, "failed", "libcurl does not take the request: "),
         ({"http": "3", "url": "\x00"}, "failed", "libcurl does not take the request: "),
@@ -281,15 +298,15 @@ def test_a_download_that_is_refused_has_no_times() -> None:
     assert curl.answer(request, Permitted([], [])) == Answer("blocked", detail="its address is special")
 
 
-def test_what_a_killed_session_owes(tmp_path: Path) -> None:
-    """A run that was begun is never continued: what it owes is `skipped`; others are still to do."""
+def test_unfinished_downloads_of_a_killed_session(tmp_path: Path) -> None:
+    """A started target is never resumed: its missing downloads are `skipped`. Other targets are still due."""
     sets = option_sets.chosen("bl,ecn")
     files = [targets.of(line, f"https://{name}.test/", "192.0.2.1") for line, name in ((2, "a"), (3, "b"))]
     first = session.order(sets, 1, files[0], fixed=False)[0]
-    kept = session.entry(files[0], first, 0, answer(), "", "curl/1")
-    (tmp_path / session.ANSWERS).write_bytes(session.as_line(kept) + b'{"line": 2, "se')
+    first_entry = session.entry(files[0], first, 0, answer(), None, "curl/1")
+    (tmp_path / session.ANSWERS).write_bytes(session.as_line(first_entry) + b'{"line": 2, "se')
     entries = session.read_answers(tmp_path)
-    assert entries == [kept]
+    assert entries == [first_entry]
     owed, left = session.unfinished(entries, files, sets, 1, fixed=False)
     assert left == [files[1]]
     assert sorted((entry["set"], entry["why"], entry["position"] > 0) for entry in owed) == [
@@ -297,11 +314,11 @@ def test_what_a_killed_session_owes(tmp_path: Path) -> None:
         ("ecn", "skipped", True),
     ]
     assert {(entry["quic_capable"], entry["no_quic"]) for entry in owed} == {(None, None)}
-    # What HEAD brought is known of all rows after the warm-up.
+    # All rows after the warm-up have the result of HEAD.
     for capable in (Capable(), Capable("status 404")):
         second = session.order(sets, 1, files[0], fixed=False)[1]
-        more = session.entry(files[0], second, 1, answer(), "", "curl/1", capable)
-        (last,), _ = session.unfinished([kept, more], files, sets, 1, fixed=False)
+        more = session.entry(files[0], second, 1, answer(), None, "curl/1", capable)
+        (last,), _ = session.unfinished([first_entry, more], files, sets, 1, fixed=False)
         assert (last["quic_capable"], last["no_quic"]) == (capable.is_so, capable.why_not)
     edited = [
         [targets.of(2, "https://new.test/", "192.0.2.1"), targets.of(3, "https://a.test/", "192.0.2.1")],
@@ -311,7 +328,7 @@ def test_what_a_killed_session_owes(tmp_path: Path) -> None:
     for changed in edited:
         with pytest.raises(InputError, match=r"has changed .*: line 2 was https://a\.test/ at 192\.0\.2\.1"):
             session.unfinished(entries, changed, sets, 1, fixed=False)
-    (tmp_path / session.ANSWERS).write_bytes(b"{\n" + session.as_line(kept))
+    (tmp_path / session.ANSWERS).write_bytes(b"{\n" + session.as_line(first_entry))
     with pytest.raises(InputError, match="line 1"):
         session.read_answers(tmp_path)
 
@@ -336,19 +353,19 @@ def test_an_opt_out_of_the_host_of_a_url_breaks_its_download_off(tmp_path: Path)
     until(is_broken_off, "the entry to be in force")
 
 
-def test_no_client_is_asked_for_what_a_list_has(tmp_path: Path) -> None:
-    """Also if the entry is no longer in the file: a client that begins now does not know of it."""
+def test_no_client_requests_a_listed_target(tmp_path: Path) -> None:
+    """This holds even if the entry has left the file: a client that starts now does not read the entry."""
     listed = tmp_path / "optout"
     listed.write_text("www.a.test\n")
     lists = [f"optout={listed}", "allow-net=127.0.0.0/8"]
-    (one,) = option_sets.chosen("quiche")[1:]
-    downloads = Session([one], tmp_path, lists, Limits(), lambda: None)
+    (quiche,) = option_sets.chosen("quiche")[1:]
+    downloads = Session([quiche], tmp_path, lists, Limits(), lambda: None)
     target = targets.of(2, "https://www.a.test/", "127.0.0.1", "a.test")
     listed.write_text("# nobody any more\n")
-    nobody = cast(Worker, None)
-    assert downloads._answer(nobody, target, one) == Answer("blocked", detail="its name is on a list")
+    no_worker = cast(Worker, None)
+    assert downloads._answer(no_worker, target, quiche) == Answer("blocked", detail="its name is on a list")
     assert downloads._target is None
-    # Nor is it asked for over HTTP/3: that the file is not there is not known.
+    # It is not requested over HTTP/3 either, so a missing file is not detected.
     downloads._asker = cast(Asker, object())
     assert downloads._ask(target) is None and downloads._target is None
 
@@ -356,7 +373,7 @@ def test_no_client_is_asked_for_what_a_list_has(tmp_path: Path) -> None:
 def test_a_target_is_chosen_when_its_first_request_may_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its turn may be over after a wait for the lists, so none comes between."""
+    """A wait for the lists may outlast the target's turn, so there is no wait after the choice."""
     target = targets.of(2, "https://www.a.test/", "127.0.0.1")
     happened: list[object] = []
 
@@ -367,7 +384,7 @@ def test_a_target_is_chosen_when_its_first_request_may_begin(
     answers: Iterator[targets.Target | float] = iter([0.01, target])
     monkeypatch.setattr(Session, "__enter__", lambda self: self)
     monkeypatch.setattr(Session, "ready", lambda _: happened.append("ready"))
-    monkeypatch.setattr(Session, "run", lambda _, one, *_more: happened.append(one))
+    monkeypatch.setattr(Session, "run", lambda _, requested, *_more: happened.append(requested))
     sets = option_sets.chosen("bl")
     downloads.run(1, following, sets, tmp_path, [], Limits(), 1, lambda: None, happened.append)
     assert happened == [*("ready", "asked") * 2, target, target]

@@ -1,4 +1,4 @@
-"""Which files are drawn, and when a vantage point may begin with one."""
+"""The sample of files, and the times at which a vantage point may start a download."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_seed_draws() -> None:
 
 
 def starts(turn: Turn, target: Target, end: float) -> list[float]:
-    """Return the moments (s) at which a vantage point that always may begin does begin."""
+    """Return the start times (s) for a vantage point that starts whenever it may."""
     found, now = [], 0.0
     while (now := now + turn.begins_in(target, now)) < end:
         found.append(now)
@@ -59,20 +59,20 @@ def starts(turn: Turn, target: Target, end: float) -> list[float]:
 @pytest.mark.parametrize("target", FILES[:4], ids=str)
 def test_runs_from_all_vantage_points_are_a_pause_apart(of: int, target: Target) -> None:
     pause = 3.0
-    each = [starts(Turn(index, of, pause), target, 200.0) for index in range(of)]
-    assert all(each), "each has its turns"
-    marked = sorted((moment, index) for index, moments in enumerate(each) for moment in moments)
-    for (before, one), (after, other) in itertools.pairwise(marked):
-        assert one == other or after - before >= pause
-    # In its turn a vantage point begins at once.
-    assert Turn(0, of, pause).begins_in(target, each[0][0]) == 0
+    moments_by_vantage = [starts(Turn(index, of, pause), target, 200.0) for index in range(of)]
+    assert all(moments_by_vantage), "each has its turns"
+    marked = sorted((moment, index) for index, moments in enumerate(moments_by_vantage) for moment in moments)
+    for (before, vantage), (after, next_vantage) in itertools.pairwise(marked):
+        assert vantage == next_vantage or after - before >= pause
+    # During its turn a vantage point starts immediately.
+    assert Turn(0, of, pause).begins_in(target, moments_by_vantage[0][0]) == 0
 
 
-def test_alone_it_never_waits() -> None:
+def test_a_single_vantage_point_never_waits() -> None:
     assert {Turn(0, 1, 10.0).begins_in(target, now) for target in FILES for now in (0.0, 7.0, 11.0)} == {0.0}
 
 
-def test_what_may_begin_first_is_chosen() -> None:
+def test_the_target_that_may_start_first_is_chosen() -> None:
     turn = Turn(0, 3, 5.0)
     for now in range(0, 60, 3):
         place, wait = turn.choose(FILES, now)
@@ -81,7 +81,7 @@ def test_what_may_begin_first_is_chosen() -> None:
 
 
 def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) -> None:
-    """A name without an address there has none; of several the first; what was not found is left out."""
+    """Each file gets its name's first address, or no address if there is none. Missing files are omitted."""
     crawled = [
         {"domain": "a.test", "url": "https://www.a.test/1", "outcome": "found"},
         {"domain": "b.test", "url": "https://b.test/2", "outcome": "found"},
@@ -105,12 +105,12 @@ def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) ->
     for name, rows in (("files", crawled), ("answers", answers)):
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
     found, rejected = draw.of_crawl(tmp_path / "files", tmp_path / "answers")
-    assert [(one.domain, one.host, one.ip, one.url) for one in found] == [
+    assert [(file.domain, file.host, file.ip, file.url) for file in found] == [
         ("a.test", "www.a.test", "192.0.2.1", "https://www.a.test/1"),
         ("b.test", "b.test", "", "https://b.test/2"),
         ("wiki", "wiki", "", "https://wiki/4"),
     ]
-    assert [(one.line, one.reason) for one in rejected] == [
+    assert [(rejection.line, rejection.reason) for rejection in rejected] == [
         (6, "'https://d.test/5 6' has characters that a URL cannot hold")
     ]
     for first, second in (("files", "none"), ("none", "answers")):

@@ -16,7 +16,7 @@ import pytest
 
 from firstflight.run.run import Run
 from schemas import records
-from tests.download.runs import FILES, HERE, SETS, begun, child_of, pause, stage
+from tests.download.runs import FILES, HERE, SETS, child_of, pause, stage, wait_for_answers
 from tests.download.world import SERVER_V4, SERVER_V6, World
 from tests.processes import halt
 from tests.waiting import until
@@ -48,23 +48,23 @@ def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
     assert any("Cloudflare has 1 files, fewer than the 200 to draw" in line for line in report.warnings)
     done = world.run("load", made.id)
     assert done.returncode == 0, done.stderr
-    asked = world.run(
+    queried = world.run(
         *("sql", "--format", "TSV"),
         "SELECT set, iteration, count(), countIf(download_throughput_bps > 0) FROM download "
         "WHERE outcome = 'done' GROUP BY ALL ORDER BY toString(set)",
     )
-    assert asked.stdout.splitlines() == ["all14\t1\t2\t2", "bl\t1\t2\t2", "warmup\t1\t2\t2"], asked.stderr
+    assert queried.stdout.splitlines() == ["all14\t1\t2\t2", "bl\t1\t2\t2", "warmup\t1\t2\t2"], queried.stderr
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
 def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callable[..., Run], at: int) -> None:
-    """A run of downloads that was cut off is never continued: what it owes is `skipped`."""
+    """An interrupted target is never resumed: its missing downloads are `skipped`."""
     made = run()
     key = made.key("here", 1)
     answers = made.layout.stage("download", key) / "answers.jsonl"
     pause(made, 2)
     process = world.start("stage", "download", "--run", made.id, *HERE)
-    begun(process, answers, at)
+    wait_for_answers(process, answers, at)
     process.send_signal(signal.SIGKILL)
     process.wait()
     pause(made, 0.05)
@@ -79,15 +79,15 @@ def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callabl
     assert outcomes["done"] + outcomes["skipped"] == 6
     assert outcomes["skipped"] <= 2, "only the run that was cut off"
     # The kernel delivers packets to a capture a second late, so the kill may have cost it the first ones.
-    kept = before.count(b"\n")
-    assert all(row["flow_started_at"] for row in rows[kept:] if row["outcome"] == "done")
+    kept_rows = before.count(b"\n")
+    assert all(row["flow_started_at"] for row in rows[kept_rows:] if row["outcome"] == "done")
 
 
 @pytest.mark.parametrize("at", [5, 6])
 def test_killed_when_no_target_is_left_keeps_what_was_captured(
     world: World, run: Callable[..., Run], tmp_path: Path, at: int
 ) -> None:
-    """The last of two targets was begun, or is over: no session opens any more."""
+    """The second of two targets is started or complete, so no further session opens."""
     made = run()
     targets = FILES[:2]
     (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in targets))
@@ -95,12 +95,12 @@ def test_killed_when_no_target_is_left_keeps_what_was_captured(
     answers = made.layout.stage("download", key) / "answers.jsonl"
     pause(made, 2)
     process = world.start("stage", "download", "--run", made.id, *HERE)
-    begun(process, answers, at)
+    wait_for_answers(process, answers, at)
     halt(process.pid)
-    kept = [json.loads(line) for line in answers.read_bytes().splitlines()]
+    entries = [json.loads(line) for line in answers.read_bytes().splitlines()]
 
     def are_captured() -> bool:
-        return all(has_packets_of(answers.parent, entry) for entry in kept)
+        return all(has_packets_of(answers.parent, entry) for entry in entries)
 
     until(are_captured, "packets of each download in its capture")
     process.send_signal(signal.SIGKILL)
@@ -111,12 +111,12 @@ def test_killed_when_no_target_is_left_keeps_what_was_captured(
     stage(world, made)
     assert not [*answers.parent.glob("native.*")]
     rows = pq.read_table(made.layout.downloads(key)).to_pylist()
-    assert [row["outcome"] for row in rows] == ["done"] * len(kept) + ["skipped"] * (6 - len(kept))
-    assert all(row["flow_started_at"] and row["options_as_set"] for row in rows[: len(kept)])
+    assert [row["outcome"] for row in rows] == ["done"] * len(entries) + ["skipped"] * (6 - len(entries))
+    assert all(row["flow_started_at"] and row["options_as_set"] for row in rows[: len(entries)])
 
 
 def has_packets_of(folder: Path, entry: dict[str, Any]) -> bool:
-    """Return whether the capture of a download's set, which may be open, has a packet of its port."""
+    """Return whether the set's capture has a packet with the download's port; the capture may be open."""
     (capture,) = folder.glob(f"{entry['set']}.pcap*")
     argv = ["tcpdump", "-n", "-c", "1", "-r", str(capture), "port", str(entry["answer"]["client_port"])]
     return b" > " in subprocess.run(argv, capture_output=True, check=False).stdout
@@ -128,24 +128,26 @@ def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[
     answers = made.layout.stage("download", key) / "answers.jsonl"
     process = world.start("stage", "download", "--run", made.id, *HERE)
     client = child_of(process.pid, f"SSLKEYLOGFILE={answers.with_name('bl.keys')}")
-    begun(process, answers, 1)
+    wait_for_answers(process, answers, 1)
     os.kill(client, signal.SIGKILL)
     assert process.wait() == 0
     rows = pq.read_table(made.layout.downloads(key)).to_pylist()
     outcomes = Counter(row["outcome"] for row in rows)
-    # Between two downloads nothing is lost; in the middle of one, that one.
+    # A kill during a download fails that download; a kill between two downloads fails no download.
     assert outcomes["done"] >= 5
     assert outcomes["done"] + outcomes["failed"] == 6
     assert all("ended with status -9" in row["detail"] for row in rows if row["outcome"] == "failed")
 
 
-def test_the_stop_file_ends_it_with_a_row_for_each_begun(world: World, run: Callable[..., Run]) -> None:
+def test_the_stop_file_ends_the_stage_with_a_row_for_each_started_download(
+    world: World, run: Callable[..., Run]
+) -> None:
     made = run()
     key = made.key("here", 1)
     answers = made.layout.stage("download", key) / "answers.jsonl"
     pause(made, 5)
     process = world.start("stage", "download", "--run", made.id, *HERE)
-    begun(process, answers, 1)
+    wait_for_answers(process, answers, 1)
     made.layout.stop_file.touch()
     assert process.wait() == 130
     rows = pq.read_table(made.layout.downloads(key)).to_pylist()

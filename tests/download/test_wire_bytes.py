@@ -1,4 +1,4 @@
-"""What a download may take from the network, by each client over QUIC; over TCP: tests/attack."""
+"""The limit of bytes that a download may receive, for each client over QUIC (tests/attack has TCP)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIENTS = ("aioquic", "libcurl", "quiche")
 
 
 class Server(NamedTuple):
-    """A QUIC server on loopback, and the authority of its certificate."""
+    """A QUIC server on loopback and its certificate authority."""
 
     roots: Path
 
@@ -75,13 +75,13 @@ def test_a_download_ends_when_it_has_had_its_share_of_the_network(
     found = answer(client, server, tmp_path, LIMIT)
     assert found.end == "wire_limit" and found.wire_bytes is not None and found.wire_bytes > LIMIT
     assert found.body_bytes < BODY
-    assert found.detail is not None and f"for {found.body_bytes} of the body" in found.detail
+    assert found.detail is not None and f"for {found.body_bytes} bytes of the body" in found.detail
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_whole_download_says_what_arrived(server: Server, tmp_path: Path, client: str) -> None:
+def test_a_complete_download_counts_its_wire_bytes(server: Server, tmp_path: Path, client: str) -> None:
     found = answer(client, server, tmp_path, 10 * BODY)
     assert (found.end, found.body_bytes) == ("complete", BODY), found.detail
-    # On loopback, the interface has received what the client sent as well.
+    # On loopback, the interface also receives the client's own packets.
     assert found.wire_bytes is not None and BODY < found.wire_bytes < 2 * BODY
     assert json.loads(found.line())["wire_bytes"] == found.wire_bytes

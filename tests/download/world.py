@@ -56,12 +56,12 @@ http {{
 
 
 class World:
-    """Context manager around all of it; `run` runs a program at the vantage point."""
+    """Context manager for namespaces, link and servers; `run` runs a program at the vantage point."""
 
     def __init__(
         self, folder: Path, rtt_us: int = RTT_US, bottlenecks: Sequence[Mapping[str, object]] = ()
     ) -> None:
-        """Prepare a world whose link has this round-trip time, and bottlenecks as in its configuration."""
+        """Prepare a world with the link's round-trip time and the configured bottlenecks."""
         self.folder = folder
         self.rtt_us = rtt_us
         self.bottlenecks = list(bottlenecks)
@@ -100,12 +100,12 @@ class World:
         return ["nsenter", f"--net=/proc/{self._holders[name]}/ns/net", "--", *argv]
 
     def inside(self, name: str, script: str) -> str:
-        """Run a shell script in a namespace; return what it prints."""
+        """Run a shell script in a namespace; return the output."""
         argv = self.enter(name, ["sh", "-e", "-c", script])
         return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
     def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run `firstflight` at the vantage point to its end."""
+        """Run `firstflight` at the vantage point until it exits."""
         argv = self.enter("v", [str(Path(".venv/bin/firstflight").absolute()), *map(str, arguments)])
         return subprocess.run(argv, capture_output=True, text=True, check=False, **options)
 
@@ -117,7 +117,7 @@ class World:
     def download(
         self, folder: Path, files: Iterable[tuple[str, str]], sets: str, *more: object
     ) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[str]]:
-        """Run `firstflight download` for (URL or path, address); return its rows and how it ended."""
+        """Run `firstflight download` for (URL or path, address); return the rows and the finished process."""
         folder.mkdir(exist_ok=True)
         targets = folder / "targets.csv"
         targets.write_text("url,ip\n" + "".join(f"{self.url(path)},{ip}\n" for path, ip in files))

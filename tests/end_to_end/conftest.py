@@ -1,4 +1,4 @@
-"""One lab and one campaign for all end-to-end tests, which check the same run in different ways."""
+"""A lab and a campaign for all end-to-end tests, which check the same run in different ways."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROBE_COLUMNS = (
 
 @dataclass(eq=False)
 class Finished:
-    """A finished campaign with all of its records."""
+    """A finished campaign with all records."""
 
     site: Site
     run: str
@@ -37,13 +37,13 @@ class Finished:
 
     @cached_property
     def truth(self) -> dict[tuple[str, str, str], dict[str, Any]]:
-        """Return lines of `lab truth` by (vantage, domain, ip), without names that have no address."""
+        """Return lines of `lab truth` by (vantage, domain, ip); omit names without address."""
         lines = self.site.lines("lab", "truth", "--format", "jsonl")
         return {(t["vantage"], t["domain"], t["ip"]): t for t in lines if t["ip"] is not None}
 
     @cached_property
     def at_vantage(self) -> dict[oracle.Key, oracle.Reading]:
-        """Return tshark's readings of the captures beside the probes."""
+        """Return tshark's readings of the captures at the vantage points."""
         folder = self.site.folder / "runs" / self.run
         found: dict[oracle.Key, oracle.Reading] = {}
         for vantage in VANTAGES:
@@ -78,7 +78,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def finished(site: Site) -> Finished:
-    """The whole campaign over the lab, run by programs without access to the behaviour file."""
+    """Run the whole campaign in the lab with programs that have no access to the behaviour file."""
     with without_behaviour(site) as blind:
         printed = blind.firstflight(
             "campaign", "run", "--config", str(blind.config()), "--repetitions", str(REPETITIONS)

@@ -1,9 +1,9 @@
-"""The outcome of each probe from tshark's fields: a third, independent reading of the same packets.
+"""Computes the outcome of each probe from tshark's fields: a third, independent reading of the same packets.
 
-tshark decrypts Initial packets itself. This module groups the fields of its datagrams by probe (client
-address and port, server address, client connection ID) and applies the outcome table of docs/definitions.md.
-It shares no code with the prober or the dissector, but that the dissector restores trimmed captures, whose
-tags tshark checks when it decrypts.
+tshark decrypts Initial packets itself. This module groups tshark's fields by probe (client address and port,
+server address, client connection ID) and applies the outcome table of docs/definitions.md. It shares no code
+with the prober. It uses the dissector only to restore trimmed captures, because tshark verifies the
+authentication tags when it decrypts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIELDS = (
 SERVER_HELLO = 2
 ACK, ACK_ECN, CRYPTO, CLOSE = 2, 3, 6, 0x1C
 INITIAL, RETRY = 0, 3
-# RFC 8446 4.1.3: the random of a HelloRetryRequest.
+# RFC 8446 4.1.3: a HelloRetryRequest's random.
 RETRY_REQUEST = "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c"
 
 
@@ -71,13 +71,13 @@ class Datagram:
 
     @property
     def server_hello(self) -> bool:
-        """Return whether it holds the start of a ServerHello that is no HelloRetryRequest."""
+        """Return whether it contains the start of a ServerHello other than a HelloRetryRequest."""
         return SERVER_HELLO in self.hellos and RETRY_REQUEST not in self.randoms
 
 
 @dataclass
 class Attempt:
-    """The datagrams of one connection attempt, in order of arrival."""
+    """The datagrams in a connection attempt, in order of arrival."""
 
     sent: list[Datagram] = field(default_factory=list)
     answers: list[Datagram] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Reading:
-    """One attempt by tshark's fields; times in ns since 1970."""
+    """One attempt according to tshark's fields; times in ns since 1970."""
 
     outcome: str
     sent_ns: int
@@ -118,13 +118,14 @@ def read(capture: Path) -> dict[Key, Reading]:
     of_tuple: dict[tuple[str, int, str], Key] = {}
     for datagram in _datagrams(capture):
         if datagram.dst[1] == 443 and not datagram.unreachable:
-            # tshark shows the ClientHello's type once; the copy with a Retry's token is CRYPTO bytes again.
+            # tshark shows the ClientHello's type once. For the copy with a Retry's token, it only shows a
+            # CRYPTO frame.
             if CRYPTO in datagram.frames and datagram.scids:
                 key = (*datagram.src, datagram.dst[0], datagram.scids[0])
                 attempts[key].sent.append(datagram)
                 of_tuple[key[:3]] = key
         elif datagram.unreachable:
-            # Addresses and ports of the quoted packet, which the client sent.
+            # These are the addresses and ports of the quoted packet from the client.
             if (key_ := of_tuple.get((*datagram.src, datagram.dst[0]))) is not None:
                 attempts[key_].refused = True
         elif (key_ := of_tuple.get((*datagram.dst, datagram.src[0]))) is not None:
@@ -133,7 +134,7 @@ def read(capture: Path) -> dict[Key, Reading]:
 
 
 def _classify(attempt: Attempt, client_cid: str) -> Reading:
-    first = attempt.sent[-1]  # after a Retry: the one with the token
+    first = attempt.sent[-1]  # after a Retry, the ClientHello with the token
     hello_numbers = [d.packet_numbers[0] for d in attempt.sent if d.packet_numbers]
     ack = hello = None
     closed = opened = garbage = negotiated = False
@@ -203,7 +204,7 @@ def _datagrams(capture: Path) -> Iterator[Datagram]:
 
 
 def _standard(capture: Path) -> bytes:
-    """Return a capture as tshark reads it: with the padding that trimming left out."""
+    """Return a capture that tshark can read, with the padding that trimming removed."""
     content = capture.read_bytes()
     if content[12:16] in (bytes(4), b""):
         return content
@@ -218,7 +219,7 @@ def _datagram(values: dict[str, list[str]]) -> Datagram:
     icmp = values["icmp.type"] or values["icmpv6.type"]
     code = values["icmp.code"] or values["icmpv6.code"]
     unreachable = [*icmp[:1], *code[:1]] in (["3", "3"], ["1", "4"])
-    # In an ICMP message the last address pair is that of the packet it quotes.
+    # In an ICMP message, the last address pair belongs to the quoted packet.
     sources, targets = values["ip.src"] or values["ipv6.src"], values["ip.dst"] or values["ipv6.dst"]
     seconds, _, fraction = values["frame.time_epoch"][0].partition(".")
     ports = (numbers("udp.srcport") or (0,))[-1], (numbers("udp.dstport") or (0,))[-1]

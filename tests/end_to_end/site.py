@@ -22,14 +22,14 @@ PACKAGES = (
     *("cli", "crawler", "dissector", "downloader", "firstflight", "lab"),
     *("orchestration", "reports", "scanner", "schemas", "store"),
 )
-COPIED = "copied"  # in rows in place of a commit
+COPIED = "copied"  # rows have this instead of a commit
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
 
 
 @dataclass(frozen=True)
 class Site:
-    """Folders of one lab, its runs and its store; every command uses them."""
+    """A lab's folders, the runs and the store; every command uses them."""
 
     folder: Path
     tree: Path = ROOT  # the program's source tree
@@ -54,7 +54,7 @@ class Site:
         }
 
     def config(self, vantages: Sequence[str] = VANTAGES) -> Path:
-        """Write the lab's campaign file for this site's lab, with some of its vantage points."""
+        """Write the lab's campaign file for this site, with the given vantage points."""
         path = self.folder / "campaign.toml"
         text = (ROOT / "lab" / "campaign.toml").read_text(encoding="utf-8")
         head, *points = text.replace("../var/lab", str(self.lab)).split("[[vantage]]")
@@ -63,7 +63,7 @@ class Site:
         return path
 
     def firstflight(self, *args: str, timeout: float = 900, expect: int = 0) -> str:
-        """Run `firstflight`; return its standard output, fail with its standard error."""
+        """Run `firstflight`; return the standard output. On failure, the assertion shows standard error."""
         done = subprocess.run(
             [FIRSTFLIGHT, *args],
             env=self.environment,
@@ -77,7 +77,7 @@ class Site:
         return done.stdout
 
     def lines(self, *args: str) -> list[dict[str, Any]]:
-        """Run `firstflight`; return its standard output as JSON lines."""
+        """Run `firstflight`; return the standard output as JSON lines."""
         return [json.loads(line) for line in self.firstflight(*args).splitlines()]
 
     def sql(self, query: str) -> list[dict[str, Any]]:
@@ -96,9 +96,9 @@ class Site:
 
 @contextmanager
 def without_behaviour(site: Site) -> Iterator[Site]:
-    """The site for programs that find no copy of the behaviour file: one that needs it fails.
+    """Yield the site for programs without the behaviour file. A program that needs the file fails.
 
-    They run from a separate tree, so that nothing changes in the tree of other tests.
+    The programs run from a separate tree, so that the tree of other tests does not change.
     """
     tree = site.folder / "tree"
     for package in PACKAGES:
@@ -116,7 +116,7 @@ def without_behaviour(site: Site) -> Iterator[Site]:
 
 @contextmanager
 def raised(folder: Path) -> Iterator[Site]:
-    """Yield a site whose lab is up, with captures at the edges; removes the lab at the end."""
+    """Start a lab with captures at the edges, yield its site, and remove the lab at the end."""
     made = Site(folder)
     made.firstflight("lab", "up", "--capture-edges")
     try:

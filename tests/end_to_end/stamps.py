@@ -1,4 +1,4 @@
-"""A probe's times against those of the same packets' captures, each bounded by stamps of its own run."""
+"""Compares a probe's times with captures of the same packets, within bounds from the timestamps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.end_to_end import oracle
 
 Row = dict[str, Any]
 NOTHING_SENT = ("blocked", "send_failed")
-# Times are floored to microseconds on both sides: differences of two may be one apart.
+# Both sides floor times to microseconds, so differences of two times can differ by 1 us.
 ROUNDING_US = 1
 
 
@@ -20,9 +20,10 @@ def key_of(row: Row) -> oracle.Key:
 
 
 def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> tuple[int, int]:
-    """Return the bounds (ns) of the kernel's stamp of the Initial that a probe's times refer to.
+    """Return the bounds (ns) of the send timestamp of the Initial that a probe's times refer to.
 
-    The capture's stamp is taken before the driver's, which is taken before the packet is at the link.
+    The capture's timestamp is the earliest, then the driver takes the send timestamp, and then the packet
+    arrives at the link.
     """
     client, port, server, _ = key
     flow = (client, server, IPPROTO_UDP, port, 443)
@@ -30,13 +31,13 @@ def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> 
 
 
 def wrong_stamps(row: Row, reading: oracle.Reading, possible: tuple[int, int]) -> list[str]:
-    """Return the impossible times of a row, given the capture's stamps and the send stamp's bounds (ns)."""
+    """Return the columns with impossible times, given the capture's times and the send time's bounds (ns)."""
     earliest, latest = possible
     found = [] if earliest <= row["sent_ns"] <= latest else ["sent_at"]
     for column, received_ns in (("ack_us", reading.ack_ns), ("sh_us", reading.sh_ns)):
         if row[column] is None or received_ns is None:
             found += [] if row[column] is received_ns else [column]
-        # Socket and capture get the same receive stamp.
+        # Socket and capture have the same receive timestamp.
         elif row[column] != (received_ns - row["sent_ns"]) // 1000:
             found.append(column)
     if None not in (row["ack_to_sh_us"], reading.ack_to_sh_us):
@@ -49,7 +50,7 @@ def shifted(row: Row, column: str, fault_us: int) -> Row:
     """Return the row with one time wrong by `fault_us`, as a prober with this fault records it."""
     moved = {**row, column: row.get(column, 0) + fault_us}
     if column == "sent_at":
-        # All times count from that stamp.
+        # All times are relative to this timestamp.
         moved |= {c: row[c] - fault_us for c in ("ack_us", "sh_us")}
         moved["sent_ns"] = row["sent_ns"] + fault_us * 1000
     return moved

@@ -1,4 +1,4 @@
-"""The store's AS data of an address, from the run's own tables, equal those in the run's probe rows."""
+"""The store's AS data for an address, from the run's tables, equals the AS data in the run's probe rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_list_of_the_run_joins_with_its_answers(finished: Finished) -> None:
         "JSONEachRow",
     )
     found = {(row["measure"], row["top"]): row for row in lines}
-    # Tranco and CrUX have the same names here; a tenth of them are in CrUX's first thousand.
+    # Here, Tranco and CrUX have the same names. A tenth of the names are in CrUX's first thousand.
     assert found["rank", 1_000_000]["names_listed"] == found["bucket", 1_000_000]["names_listed"]
     assert found["rank", 1_000_000]["counted"] == found["bucket", 1_000_000]["counted"] > 0
     tenth = found["bucket", 1_000_000]["names_listed"] / 10

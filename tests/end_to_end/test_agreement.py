@@ -14,17 +14,18 @@ from tests.end_to_end.site import VANTAGES
 from tests.end_to_end.stamps import NOTHING_SENT, key_of, possible_send_ns, shifted, wrong_stamps
 
 Row = dict[str, Any]
-# Such an error of the prober's stamps must show (a send stamp taken in user space is later than that).
+# The tests must detect a timestamp error of this size. Send timestamps taken in user space have a larger
+# error.
 FAULT_US = 100
 
 
 def sent(finished: Finished) -> list[Row]:
-    """The rows of probes that were sent."""
+    """Return the rows of probes that were sent."""
     return [row for row in finished.rows if row["outcome"] not in NOTHING_SENT]
 
 
 def dissected(finished: Finished) -> dict[oracle.Key, Row]:
-    """The dissector's rows, as loaded."""
+    """Return the dissector's rows from the store, by key."""
     rows = finished.site.sql(
         "SELECT client_ip, client_port, server_ip, client_scid, first_answer, ack_us, sh_us, ack_to_sh_us, "
         f"ack_pn, sh_pn, ack_delay_raw, sh_to_handshake_us FROM quic_connection WHERE run = '{finished.run}'"
@@ -44,7 +45,7 @@ def test_outcomes_agree_in_all(finished: Finished) -> None:
 
 
 def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
-    """Both read the stamps of one capture, so no difference is allowed."""
+    """Both read the timestamps of the same capture, so no difference is allowed."""
     by_dissector = dissected(finished)
     for row in sent(finished):
         theirs, ours = by_dissector[key_of(row)], finished.at_vantage[key_of(row)]
@@ -52,7 +53,7 @@ def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
 
 
 def test_every_time_is_the_kernels(finished: Finished) -> None:
-    """Every send stamp lies between the capture's and the link's, every receive stamp is the capture's."""
+    """Send timestamps are between the capture's and the link's; receive timestamps equal the capture's."""
     log = finished.link_log
     widths = []
     for row in sent(finished):
@@ -63,13 +64,13 @@ def test_every_time_is_the_kernels(finished: Finished) -> None:
         widths.append(possible[1] - possible[0])
     assert len(widths) > 1_600 * REPETITIONS
     print(f"send stamps bounded to {median(widths) / 1000:.1f} us (median), {max(widths) / 1000:.1f} at most")
-    assert median(widths) < FAULT_US * 1000 / 2, "too wide to detect a fault of that size"
+    assert median(widths) < FAULT_US * 1000 / 2, "the bounds are too wide to detect a fault of this size"
 
 
 @pytest.mark.parametrize("fault_us", [FAULT_US, -FAULT_US])
 @pytest.mark.parametrize("column", ["sent_at", "ack_us", "sh_us", "ack_to_sh_us"])
-def test_a_wrong_stamp_is_seen(finished: Finished, column: str, fault_us: int) -> None:
-    """The same check on rows with one time shifted must find nearly every row."""
+def test_a_wrong_timestamp_is_detected(finished: Finished, column: str, fault_us: int) -> None:
+    """The same check must detect nearly every row with one shifted time."""
     log = finished.link_log
     rows = [row for row in sent(finished) if row["outcome"] == "iack"]
     missed = []

@@ -10,14 +10,14 @@ import pytest
 from tests.end_to_end.conftest import Finished
 
 FIRST = ("iack", "coalesced", "sh_first")
-# A client's first probe time-out: what answers later may answer a second Initial (RFC 9002 6.2.2).
+# A client's first probe timeout. A later answer may be the answer to a second Initial (RFC 9002 6.2.2).
 TIMEOUT_US = 999_000
 PAIR = "vantage, repetition, domain, ip, port"
 
 
 @pytest.fixture(scope="module")
 def parts(finished: Finished) -> dict[str, list[dict[str, Any]]]:
-    """The command's answer, by part."""
+    """Return the command's output, by part."""
 
     def part(name: str) -> list[dict[str, Any]]:
         argv = ("calibrate", "--run", finished.run, "--part", name, "--format", "JSONEachRow")
@@ -27,7 +27,10 @@ def parts(finished: Finished) -> dict[str, list[dict[str, Any]]]:
 
 
 def repeated(finished: Finished) -> set[tuple[Any, ...]]:
-    """Return the pairs, not compared, that a busy machine answered so late that a client asked twice."""
+    """Return the pairs with a late answer from a busy machine, so that a client sent twice.
+
+    Such pairs are not compared.
+    """
     sql = finished.site.sql
     probes = sql(f"SELECT {PAIR} FROM quic_probe WHERE run = '{finished.run}' AND attempts > 1")
     late = sql(
@@ -40,7 +43,7 @@ def repeated(finished: Finished) -> set[tuple[Any, ...]]:
 def test_compared_pairs_are_those_of_the_truth(
     finished: Finished, parts: dict[str, list[dict[str, Any]]]
 ) -> None:
-    """Each combination of classes, with its number of pairs over vantage points and repetitions."""
+    """The number of pairs for each combination of classes, over vantage points and repetitions."""
     late = repeated(finished)
     declared: Counter[tuple[str, str]] = Counter()
     once: Counter[tuple[str, str]] = Counter()
@@ -50,7 +53,7 @@ def test_compared_pairs_are_those_of_the_truth(
         if set(classes) <= set(FIRST):
             declared[classes] += 1
             once[classes] += tuple(row[name] for name in PAIR.split(", ")) not in late
-    # No more than a busy machine does: most pairs are compared.
+    # Even on a busy machine, most pairs are compared.
     assert once.total() > 0.9 * declared.total()
     for column, expected in {"pairs": declared, "compared": once}.items():
         found = {
@@ -66,5 +69,5 @@ def test_agreement_is_complete(parts: dict[str, list[dict[str, Any]]]) -> None:
         assert row["source"] == "stages"
         assert int(row["compared"]) > 0
         assert (int(row["probe_only"]), int(row["handshake_only"]), row["agreement"]) == (0, 0, 1), row
-    # All together, seven CDNs and what belongs to none.
+    # Rows: all pairs together, seven CDNs, and pairs without a CDN.
     assert len(parts["agreement"]) == 9

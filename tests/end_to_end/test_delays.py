@@ -1,4 +1,4 @@
-"""The measured delay is that at the edge's interface, except for the link's own lateness."""
+"""The measured delay equals the delay at the edge's interface, except for the link's lateness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAULT_US = 1000
 
 @cache
 def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Reading, Passage, Passage]]:
-    """Instant ACKs: row, readings at vantage point and edge, link log entries of ACK and ServerHello."""
+    """Return instant ACKs: row, readings at vantage point and edge, link log lines of ACK and ServerHello."""
     found = []
     for row in finished.rows:
         if row["outcome"] == "iack" and row["attempts"] == 1:
@@ -39,7 +39,7 @@ def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Readi
 
 
 def test_the_link_holds_every_packet_as_long_as_declared(finished: Finished) -> None:
-    """Exactly, as the planned release counts from the kernel's receive stamp."""
+    """The delay is exact, because the planned release is relative to the kernel's receive timestamp."""
     checked = 0
     for src, dst, held_ns in finished.link_log.delays():
         assert held_ns == one_way_ns(src, dst), (src, dst)
@@ -57,19 +57,19 @@ HOST_OF = {ip: host.name for host in NET.hosts for ip in (host.v4, host.v6)} | {
 }
 
 
-def test_answers_arrive_when_the_link_says(finished: Finished) -> None:
-    """Every receive stamp lies between the planned release and that plus the logged lateness."""
-    for row, here, _, ack, hello in compared(finished):
-        assert here.ack_ns is not None and here.sh_ns is not None
-        assert ack.holds(here.ack_ns), (row, here, ack)
-        assert hello.holds(here.sh_ns), (row, here, hello)
+def test_answers_arrive_at_the_links_times(finished: Finished) -> None:
+    """Every receive timestamp is at least the planned release, and at most that plus the logged lateness."""
+    for row, seen, _, ack, hello in compared(finished):
+        assert seen.ack_ns is not None and seen.sh_ns is not None
+        assert ack.holds(seen.ack_ns), (row, seen, ack)
+        assert hello.holds(seen.sh_ns), (row, seen, hello)
 
 
 def bound_us(edge: oracle.Reading, ack: Passage, hello: Passage) -> tuple[float, float]:
     """Return how much smaller and larger than at the edge the measured delay may be, in us.
 
-    Extra time of the ACK (from the edge's capture to the link, and its late release) shortens the delay,
-    extra time of the ServerHello makes it longer.
+    Additional time of the ACK (from the edge's capture to the link, and its late release) shortens the delay.
+    Additional time of the ServerHello makes the delay longer.
     """
     assert edge.ack_ns is not None and edge.sh_ns is not None
     assert ack.late_ns is not None and hello.late_ns is not None
@@ -87,7 +87,7 @@ def is_possible(delay_us: int, edge: oracle.Reading, ack: Passage, hello: Passag
 
 
 def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
-    """For every instant ACK, within the bounds from the log of the same packets."""
+    """Checks every instant ACK, with bounds from the link's log of the same packets."""
     widths = []
     for row, _, edge, ack, hello in compared(finished):
         assert is_possible(row["ack_to_sh_us"], edge, ack, hello), (row, edge, ack, hello)
@@ -95,18 +95,18 @@ def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
     print(
         f"{len(widths)} delays checked, within {median(widths):.0f} us (median), {max(widths):.0f} us at most"
     )
-    assert median(widths) < FAULT_US, "too wide to detect a fault of that size"
+    assert median(widths) < FAULT_US, "the bounds are too wide to detect a fault of this size"
 
 
 @pytest.mark.parametrize("fault_us", [FAULT_US, -FAULT_US])
-def test_a_wrong_delay_is_seen(finished: Finished, fault_us: int) -> None:
-    """The same checks on delays and arrivals with an error of this size must find most of them."""
+def test_a_wrong_delay_is_detected(finished: Finished, fault_us: int) -> None:
+    """The same checks must detect most delays and arrivals with an error of this size."""
     every = compared(finished)
     delays = sum(
         not is_possible(row["ack_to_sh_us"] + fault_us, edge, ack, hello)
         for row, _, edge, ack, hello in every
     )
-    arrivals = sum(not hello.holds((here.sh_ns or 0) + fault_us * 1000) for _, here, _, _, hello in every)
+    arrivals = sum(not hello.holds((seen.sh_ns or 0) + fault_us * 1000) for _, seen, _, _, hello in every)
     assert min(delays, arrivals) > len(every) / 2
 
 

@@ -1,7 +1,7 @@
-"""Commands of the README and the tutorials run in the lab, and print what the page shows.
+"""Commands in the README and the tutorials run in the lab, and print the documented output.
 
-Commands that build something (`make`), that raise or remove a lab, or that need a contact are left to
-tests/docs/test_commands.py, which checks that they exist.
+This file does not run commands that build (`make`), start or remove a lab, or need a contact.
+tests/docs/test_commands.py checks that they exist.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import on_terminal
 from tests.docs.pages import PAGES, Shown, commands
 from tests.end_to_end.conftest import Finished
 from tests.end_to_end.site import FIRSTFLIGHT, ROOT
 
 READS = {"dissect", "query", "report", "runs", "schema", "sql", "trace"}
-# Its commands ask for downloads, which this campaign does not have.
+# Its commands need downloads, and this campaign has no downloads.
 DOWNLOADS = "docs/tutorials/downloads.md"
 SHOWN = [shown for page in PAGES if "how-to" not in page.parts for shown in commands(page)]
 
@@ -31,12 +32,15 @@ def runs_here(shown: Shown) -> bool:
 
 
 def masked(line: str) -> str:
-    """Return a line with its numbers replaced: times differ from run to run."""
+    """Return a line with its numbers replaced, because times differ between runs."""
     return re.sub(r"\d+", "#", line)
 
 
 def missing(shown: tuple[str, ...], printed: str) -> list[str]:
-    """Return the shown parts (between `...`) that no printed line has, in their order, numbers apart."""
+    """Return the documented lines that are missing in the output, in their order.
+
+    `...` matches any text. Numbers may differ.
+    """
     absent = []
     for line in shown:
         parts = [re.escape(masked(part.strip())) for part in line.split("...") if part.strip()]
@@ -47,7 +51,7 @@ def missing(shown: tuple[str, ...], printed: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working folder that has what pages name, and keeps what commands write."""
+    """A working folder with the files that the pages name. Commands write their files there."""
     assert finished.run
     made = tmp_path_factory.mktemp("checkout")
     for name in ("examples", "tests"):
@@ -58,25 +62,25 @@ def folder(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.mark.parametrize("shown", [shown for shown in SHOWN if runs_here(shown)], ids=str)
 def test_a_command_of_a_page_runs(shown: Shown, finished: Finished, folder: Path) -> None:
     words = [finished.run if word == "RUN" else word for word in shown.words[1:]]
-    done = subprocess.run(
-        [FIRSTFLIGHT, *words],
-        cwd=folder,
-        env=finished.site.environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stdout != "") == (0, True), done.stderr
-    assert missing(shown.output, done.stdout) == []
+    argv, environment = [FIRSTFLIGHT, *words], finished.site.environment
+    if words[:2] == ["lab", "exec"] and shown.output:  # output on a terminal
+        status, printed, messages = on_terminal.run(argv, folder, environment)
+    else:
+        done = subprocess.run(
+            argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        status, printed, messages = done.returncode, done.stdout, done.stderr
+    assert (status, printed != "") == (0, True), messages
+    assert missing(shown.output, printed) == []
 
 
 def without_interval(line: str) -> list[str]:
-    """Return the words of a line as the README cuts it, without the interval.
+    """Return a line's words, truncated as in the README, without the interval.
 
-    This campaign has two repetitions, the demo three: the interval of a CDN that varies between them differs.
+    This campaign has two repetitions, and the demo has three. So the intervals differ for a CDN that varies
+    between repetitions.
     """
-    return re.sub(r"\[[\d., ]+\]", "", line[:79]).split()
+    return re.sub(r"\[[\d., ]+\]", "", line[:92]).split()
 
 
 def test_the_demo_prints_the_table_of_the_readme(finished: Finished, folder: Path) -> None:

@@ -33,7 +33,7 @@ BINS = {
 
 @dataclass(frozen=True)
 class Done:
-    """A finished campaign: its records by kind, and the truth by name."""
+    """A finished campaign: each kind's records, and each name's truth."""
 
     site: Site
     run: str
@@ -58,7 +58,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
 
 
 def differences(row: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row that are not what the truth says: name -> (row's, truth's)."""
+    """Return the columns in a row that differ from the truth: name -> (row's, truth's)."""
     return {name: (row[name], wanted) for name, wanted in truth.items() if row[name] != wanted}
 
 
@@ -86,7 +86,7 @@ def test_the_survey_finds_the_options_of_each_host(done: Done) -> None:
         for row in rows
         if (found := differences(row, wanted[row["domain"]]))
     } == {}
-    # Each option is missing somewhere, or the comparison above could not fail.
+    # Each option is missing in some rows; otherwise, the comparison above could not fail.
     for option in ("window_scaling", "sack", "timestamps", "ecn"):
         assert {row[option] for row in rows} == {True, False}
 
@@ -106,7 +106,7 @@ def test_each_planned_download_is_one_row_as_the_truth_says(done: Done) -> None:
     for row in rows:
         if row["outcome"] in COMPARED:
             assert row["download_throughput_bps"] > 0
-            # The window scale of the SYN-ACK is null where one side has none.
+            # The window scale of the SYN-ACK is null if one side does not offer it.
             scaled = row["set"] in ("ws14", "all14") and row["domain"] != "no-scaling.mirrors.test"
             assert (row["wscale_server"] is not None) == scaled
 
@@ -118,8 +118,8 @@ def test_table1_counts_the_names_of_the_truth(done: Done) -> None:
         truth["cdn"] or "Others"
         for truth in done.truth.values()
         if any(
-            one["outcome"] in COMPARED
-            for name, one in truth["download"].items()
+            download["outcome"] in COMPARED
+            for name, download in truth["download"].items()
             if name not in ("warmup", "quiche")
         )
     ]
@@ -141,11 +141,15 @@ def test_table2_says_what_the_rows_say(done: Done) -> None:
     counted = 0
     for (name, versus), row in shown.items():
         both = [(sets[name], sets[versus]) for sets in by_run.values() if name in sets and versus in sets]
-        pairs = [(one, other) for one, other in both if one["body_bytes"] == other["body_bytes"]]
+        pairs = [
+            (download, other_download)
+            for download, other_download in both
+            if download["body_bytes"] == other_download["body_bytes"]
+        ]
         ratios = [
-            one["anrw_throughput_bps"] / other["anrw_throughput_bps"]
-            for one, other in pairs
-            if not (one["client_limited"] or other["client_limited"])
+            download["anrw_throughput_bps"] / other_download["anrw_throughput_bps"]
+            for download, other_download in pairs
+            if not (download["client_limited"] or other_download["client_limited"])
         ]
         assert (row["pairs"], row["limited"]) == (len(ratios), len(pairs) - len(ratios))
         if not ratios:

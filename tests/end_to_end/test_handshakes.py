@@ -1,4 +1,4 @@
-"""Every column of the handshake stage's rows is what the lab declares, or is named here with a reason."""
+"""Every column of the handshake stage's rows matches the lab's declaration, or is excluded with a reason."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MILESTONES = {
     "response": "response_us",
 }
 BLOCKED = "blocked"
-# A time cannot be shorter than the link makes it, except by the rounding of both.
+# A time cannot be shorter than the link's delay, except by the rounding of both.
 ROUNDING_US = 1
-# A delay that is wrong by this, in an edge or in the rows, shifts the median of its CDN.
+# A delay error of this size, in an edge or in the rows, shifts the median of the CDN.
 FAULT_US = 1000
 DATAGRAM_BYTES = 1280
 
@@ -59,7 +59,7 @@ def columns(kind: str) -> set[str]:
 
 
 def declared(finished: Finished, row: Row) -> Row:
-    """Return the line of the truth about a row."""
+    """Return the declared values for a row."""
     return finished.truth[row["vantage"], row["domain"], row["ip"]]
 
 
@@ -71,7 +71,7 @@ def sent(row: Row) -> bool:
 
 
 def in_order(row: Row) -> bool:
-    """The times that there are come in the order of the milestones, and the stage is the last of them."""
+    """The times increase in the order of the milestones, and `stage` is the last milestone reached."""
     reached = [name for name, column in MILESTONES.items() if row[column] is not None]
     times = [row[MILESTONES[name]] for name in reached if name not in ("ack", "confirmed")]
     last = "sent" if sent(row) else None
@@ -79,7 +79,7 @@ def in_order(row: Row) -> bool:
 
 
 def complete(column: str) -> Callable[[Row], bool]:
-    """The column is null unless the handshake is complete; then the truth says how small it can be."""
+    """The column is null unless the handshake is complete. The truth has its least value."""
     return lambda row: (row[column] is not None) == (row["outcome"] == "done")
 
 
@@ -94,7 +94,7 @@ def bytes_add_up(row: Row) -> bool:
 
 
 def flight_fits(row: Row) -> bool:
-    """Until the server's Finished at least the certificate came, and no more than in all."""
+    """Up to the server's Finished, more bytes than the certificate's arrived, and at most the total."""
     received = row["bytes_received_handshake"]
     if row["handshake_us"] is None or received is None:
         return row["handshake_us"] is received
@@ -102,7 +102,10 @@ def flight_fits(row: Row) -> bool:
 
 
 def acknowledged(row: Row) -> bool:
-    """The ClientHello is one datagram, so the first ACK is of all of it; sent again it has other numbers."""
+    """The first ACK covers the whole ClientHello, a single datagram.
+
+    A retransmitted ClientHello has other packet numbers.
+    """
     first = row["first_ack_datagrams"]
     if row["ack_us"] is None:
         return first is row["ack_covers_hello"] is None
@@ -110,17 +113,17 @@ def acknowledged(row: Row) -> bool:
 
 
 def limited(row: Row) -> bool:
-    """No real stack sends a datagram more than RFC 9000 8.1 allows before the address is validated.
+    """No real stack exceeds the limit before address validation (RFC 9000 8.1) by more than one datagram.
 
-    One: quic-go completes the datagram that exceeds the limit, and quiche does not count the zeros behind an
-    instant ACK.
+    The tolerance is necessary because quic-go completes the datagram that exceeds the limit, and quiche does
+    not count the zeros after an instant ACK.
     """
     limit = 3 * row["bytes_sent_unvalidated"] + DATAGRAM_BYTES
     return bool(row["outcome"] != "done" or row["retry"] or row["bytes_received_unvalidated"] <= limit)
 
 
-def begun(row: Row) -> str:
-    """Return the day on which the run began, by its id."""
+def day_of_run(row: Row) -> str:
+    """Return the start date of the run, from its ID."""
     return f"{row['run'][:4]}-{row['run'][4:6]}-{row['run'][6:8]}"
 
 
@@ -166,7 +169,7 @@ RELATIONS: dict[str, Callable[[Row], bool]] = {
     "clock_offset_us": lambda row: row["clock_offset_us"] is not None,
     "host": lambda row: bool(row["host"]),
     "family": lambda row: row["family"] == (6 if ":" in row["ip"] else 4),
-    "day": lambda row: row["day"] == (row["sent_at"][:10] if sent(row) else begun(row)),
+    "day": lambda row: row["day"] == (row["sent_at"][:10] if sent(row) else day_of_run(row)),
 }
 
 
@@ -174,16 +177,16 @@ def is_null(name: str, row: Row) -> bool:
     return row[name] is None
 
 
-# The lab's campaign asks for no second connection.
+# The lab's campaign does not open second connections.
 RELATIONS |= {
     column.name: partial(is_null, column.name)
     for column in records.load("quic_handshake").columns
     if column.name.startswith("second_")
 }
-# A server on a busy machine does not have the ACK in time.
+# On a busy machine, an ACK can be late, and the server retransmits.
 SENT_AGAIN = {"tokens"}
 OF_THE_RUN = ("run", "vantage", "repetition")
-# Columns that neither the truth nor a relation holds, and why.
+# Columns that neither the truth nor a relation checks, and the reasons.
 ELSEWHERE = {
     "detail": "text for people; outcome, stage, alert and close code have what it explains",
     "discarded": "depends on which packets overtake the keys that open them",
@@ -193,8 +196,8 @@ ELSEWHERE = {
 
 def test_every_column_is_held_once(finished: Finished) -> None:
     truth = {name for line in finished.truth.values() for name in line["handshake"]}
-    held = [*truth, *RELATIONS, *OF_THE_RUN, *ELSEWHERE]
-    assert sorted(held) == sorted(columns("quic_handshake"))
+    covered = [*truth, *RELATIONS, *OF_THE_RUN, *ELSEWHERE]
+    assert sorted(covered) == sorted(columns("quic_handshake"))
 
 
 def test_every_address_has_one_row_at_each_vantage_point_and_repetition(finished: Finished) -> None:
@@ -213,7 +216,9 @@ def test_every_column_is_as_declared(finished: Finished) -> None:
         if (row["transport_parameters"] is None) != (parameters is None):
             wrong.add((row["domain"], "transport_parameters", row["transport_parameters"] is None, ""))
         elif parameters is not None:
-            found = {one["name"]: one["value"] for one in json.loads(row["transport_parameters"])}
+            found = {
+                parameter["name"]: parameter["value"] for parameter in json.loads(row["transport_parameters"])
+            }
             wrong |= {
                 (row["domain"], name, found.get(name), value)
                 for name, value in parameters.items()
@@ -253,18 +258,19 @@ def test_instant_acks_are_as_early_as_those_of_probes(finished: Finished) -> Non
     for cdn, differences in off.items():
         assert is_declared(differences), (cdn, median(differences))
         for fault_us in (-FAULT_US, FAULT_US):
-            assert not is_declared([one + fault_us for one in differences]), cdn
+            assert not is_declared([difference_us + fault_us for difference_us in differences]), cdn
 
 
 def is_declared(differences: list[int]) -> bool:
-    """Return whether the median delay is nearer to the declared one than to one with the fault."""
+    """Return whether the median delay is nearer to the declared delay than to a delay with the fault."""
     return abs(median(differences)) < FAULT_US / 2
 
 
 def test_all_outcomes_and_stages_occur(finished: Finished) -> None:
     rows = handshakes(finished)
     known = {column.name: set(column.values or ()) for column in records.load("quic_handshake").columns}
-    # tests/handshake (test_sending, test_rogue) provokes what a healthy machine and the lab's servers do not.
+    # These values do not occur on a healthy machine with the lab's servers. tests/handshake (test_sending,
+    # test_rogue) provokes them.
     assert {row["outcome"] for row in rows} == known["outcome"] - {"send_failed", "closed"}
     assert {row["stage"] for row in rows} == known["stage"] - {"certificate", "handshake"} | {None}
     assert {row["first_answer"] for row in rows} == known["first_answer"] | {None}
@@ -328,17 +334,17 @@ def test_certificates_are_those_of_the_servers(finished: Finished) -> None:
         assert all(holds(row) for holds in CERTIFICATE_RELATIONS.values()), row
 
 
-def test_a_wrong_value_is_seen(finished: Finished) -> None:
-    """Each column of the truth has rows in which another value would not be right."""
+def test_a_wrong_value_is_detected(finished: Finished) -> None:
+    """Each column of the truth has different values in different rows, so a wrong value is detected."""
     lines = [line["handshake"] for line in finished.truth.values()]
-    same = {
+    unchecked = {
         name
         for name in lines[0]
         if name != "transport_parameters" and len({str(line[name]) for line in lines}) == 1
     }
-    # The lab has one port, no alias that is a CDN's, and nothing that compresses, staples or offers these;
-    # its campaign offers one version and no ECH (tests/handshake/test_versions.py, test_ech.py).
-    assert same == {
+    # The lab has one port and no alias of a CDN, and its servers do not compress, staple or offer these.
+    # Its campaign offers one version and no ECH (tests/handshake/test_versions.py, test_ech.py).
+    assert unchecked == {
         *("port", "cdn_by_cname", "certificate_compression", "min_ack_delay_us", "min_ack_delay_id"),
         *("max_datagram_frame_size", "multipath_id", "multipath_value", "version_change"),
         *("ech_offered", "ech_accepted", "ech_retry_config_ids", "ech_retry_public_names"),

@@ -1,4 +1,4 @@
-"""After a change of one declared behaviour only that name's rows change."""
+"""After a change to a name's declared behaviour, only this name's rows change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.end_to_end.site import BEHAVIOUR, VANTAGES, Site
 SOME = VANTAGES[:2]
 
 
-def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: Path) -> None:
+def test_one_changed_name_changes_only_its_rows(finished: Finished, tmp_path: Path) -> None:
     name = next(
         domain
         for (_, domain, _), expected in sorted(finished.truth.items())
@@ -28,7 +28,7 @@ def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: P
         )
     finally:
         other.firstflight("lab", "down")
-    # Not `attempts`: whether an answer came in time for the first one depends on the machine.
+    # `attempts` is not compared: on a slow machine, an answer may be too late for the first attempt.
     columns = "vantage, domain, ip, outcome, asn, cdn, retried, hello_retry"
     rows = other.sql(f"SELECT {columns} FROM quic_probe WHERE run = '{printed.splitlines()[-1]}'")
 

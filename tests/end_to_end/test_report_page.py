@@ -41,7 +41,7 @@ def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, brow
 def test_medians_on_the_page_are_those_of_the_declared_delays(
     finished: Finished, page: Path, browser: Browser
 ) -> None:
-    """For Cloudflare, where all names send instant ACKs; servers and link may add 0.1 ms."""
+    """Uses Cloudflare, because all its names send instant ACKs. Servers and link may add 0.1 ms."""
     delays = sorted(
         line["ack_to_sh_us"]
         for line in finished.truth.values()
@@ -51,7 +51,7 @@ def test_medians_on_the_page_are_those_of_the_declared_delays(
     declared = (delays[middle] + delays[~middle]) / 2000
     browser.open(page.as_uri(), PHONE)
     (shown,) = browser.script(
-        "return [...document.querySelectorAll('#figure14-numbers tr[data-cdn=Cloudflare]')]"
+        "return [...document.querySelectorAll('#delay-all-vantages-numbers tr[data-cdn=Cloudflare]')]"
         ".map(tr => tr.querySelector('[data-column=median]').textContent)"
     )
     assert abs(float(shown) - declared) < 0.1

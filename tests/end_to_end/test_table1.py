@@ -1,4 +1,4 @@
-"""Table 1 as measured is Table 1 as declared."""
+"""The measured Table 1 equals the declared Table 1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_one_cdn_varies_between_repetitions(finished: Finished) -> None:
     assert [row["cdn"] for row in shares] == ["Amazon"]
 
 
-def test_report_prints_measured_beside_declared(finished: Finished) -> None:
+def test_report_prints_measured_and_declared_values(finished: Finished) -> None:
     truth = finished.site.folder / "table1_truth.jsonl"
     truth.write_text(finished.site.firstflight("lab", "truth", "--table1"), encoding="utf-8")
     printed = finished.site.firstflight("report", "table1", "--run", finished.run, "--truth", str(truth))
@@ -40,7 +40,7 @@ def test_report_prints_measured_beside_declared(finished: Finished) -> None:
         assert cdn in printed
 
 
-def test_trace_shows_the_packets_behind_a_row(finished: Finished) -> None:
+def test_trace_shows_the_packets_of_a_row(finished: Finished) -> None:
     row = next(r for r in finished.rows if r["outcome"] == "iack" and r["cdn"] == "Cloudflare")
     place = (finished.run, row["vantage"], row["domain"], row["ip"])
     printed = finished.site.firstflight("trace", *place, "--repetition", str(row["repetition"]))
@@ -51,7 +51,7 @@ def test_trace_shows_the_packets_behind_a_row(finished: Finished) -> None:
     first_answer = next(packet for packet in packets if packet[1] == "<-")
     assert "ack" in first_answer
     assert "crypto" not in first_answer
-    # By the capture's stamps, in us with one decimal.
+    # Times are from the capture's timestamps, in us with one decimal.
     probe = finished.at_vantage[row["src_ip"], row["src_port"], row["ip"], row["client_cid"]]
     assert probe.ack_ns is not None
     assert float(first_answer[0]) == pytest.approx((probe.ack_ns - probe.sent_ns) / 1000, abs=0.1)

@@ -15,9 +15,17 @@ def test_every_row_is_as_declared(finished: Finished) -> None:
     for row in finished.rows:
         expected = finished.truth[row["vantage"], row["domain"], row["ip"]]
         wrong += [
-            (row["vantage"], row["repetition"], row["domain"], row["ip"], what, row[what], expected[what])
-            for what in ("outcome", "asn", "cdn")
-            if row[what] != expected[what]
+            (
+                row["vantage"],
+                row["repetition"],
+                row["domain"],
+                row["ip"],
+                column,
+                row[column],
+                expected[column],
+            )
+            for column in ("outcome", "asn", "cdn")
+            if row[column] != expected[column]
         ]
     assert not wrong
 
@@ -58,7 +66,7 @@ def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
     for row in found:
         statuses[row["domain"]].update(row["kinds"])
     for domain, status in expected.items():
-        # "No such type" is an answer without records: the code is NOERROR either way.
+        # NODATA is an answer without records of this type; its response code is also NOERROR.
         assert statuses[domain] <= {status, "NODATA"} and statuses[domain], domain
         if status != "NOERROR":
             assert statuses[domain] == {status}, domain
@@ -82,9 +90,9 @@ PAPER_US = {"Cloudflare": 3200, "Amazon": 6400, "Akamai": 20_900, "Google": 30_3
 
 
 def is_declared(cdn: str, values: list[int], declared: list[int]) -> bool:
-    """Return whether the median is the declared one, and the paper's if that has one."""
+    """Return whether the median equals the declared median, and the paper's median where known."""
     wanted = [median(declared), *(PAPER_US[cdn] for _ in range(cdn in PAPER_US))]
-    return all(abs(median(values) - each) <= 500 for each in wanted)
+    return all(abs(median(values) - expected_us) <= 500 for expected_us in wanted)
 
 
 def test_provenance_is_in_every_row(finished: Finished) -> None:
@@ -97,7 +105,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
     for row in finished.rows:
         for column in ("list_id", "resolver", "tool_version", "ruleset", "source_file"):
             assert row[column], (column, row)
-        assert row["tool_version"].endswith(f"+{COPIED}"), "not from the programs without a behaviour file"
+        assert row["tool_version"].endswith(f"+{COPIED}"), "another program wrote the row"
         if row["outcome"] == "blocked":
             sent = (row["sent_ns"], row["src_ip"], row["capture_file"], row["attempts"])
             assert sent == (None, None, None, 0)
@@ -110,7 +118,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
 
 
 def first_in_run(finished: Finished, row: dict[str, object]) -> bool:
-    """Return whether no earlier repetition probed the same name at the same address from there."""
+    """Return whether no earlier repetition of this vantage point probed the same name and address."""
     return not any(
         r["repetition"] < row["repetition"]
         and (r["vantage"], r["domain"], r["ip"]) == (row["vantage"], row["domain"], row["ip"])

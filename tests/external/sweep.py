@@ -1,8 +1,8 @@
-"""Runs `firstflight scan ARGUMENTS` in a world of its own: python -m tests.external.sweep FOLDER ARGUMENTS.
+"""Runs `firstflight scan ARGUMENTS` in an isolated network: python -m tests.external.sweep FOLDER ARGUMENTS.
 
-Two hosts on a cable. The other one has 198.18.48.1 to .4: .1 and .2 speak QUIC, .3 sends every datagram back,
-.4 is silent. Prints one JSON object: status, stdout, stderr, and what the other host received: datagrams by
-address, and the ICMP messages.
+The network has two hosts on a cable. The server has 198.18.48.1 to .4: .1 and .2 speak QUIC, .3 echoes every
+datagram, .4 is silent. Prints one JSON object: status, stdout, stderr, and the packets that the server
+received: datagrams by address, and ICMP messages.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from tests.waiting import until
 QUIC, ECHO, SILENT = ("198.18.48.1", "198.18.48.2"), "198.18.48.3", "198.18.48.4"
 _ECHO = """
 import socket, sys
-one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-one.bind((sys.argv[1], 443))
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind((sys.argv[1], 443))
 print("READY", flush=True)
 while True:
-    data, peer = one.recvfrom(2048)
-    one.sendto(data, peer)
+    data, peer = server.recvfrom(2048)
+    server.sendto(data, peer)
 """
 
 
 def start(host: Host, *argv: str) -> subprocess.Popen[str]:
-    """Start a server on the other host."""
+    """Start a server program on the other host."""
     process = subprocess.Popen(host.argv(*argv), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "READY\n", argv
+    assert process.stdout is not None and process.stdout.readline().startswith("READY"), argv
     return process
 
 
 def know_gateway() -> None:
-    """Let the kernel learn the gateway's Ethernet address: ZMap asks the kernel for it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.sendto(b"", (SERVER, 9))
+    """Let the kernel learn the gateway's Ethernet address, because ZMap reads it from the kernel."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe_socket:
+        probe_socket.sendto(b"", (SERVER, 9))
     shown = ["ip", "neighbour", "show", SERVER]
     wait_for("the gateway", lambda: "lladdr" in subprocess.run(shown, capture_output=True, text=True).stdout)
 
 
 def main(folder: Path, arguments: list[str]) -> None:
-    """Make the world, run the command, print what happened."""
+    """Create the network, run the command, print the result."""
     certificate = issue(make_authority(folder), "sweep", ["sweep.test"])
     with cable() as host:
         call("ip", "link", "set", "lo", "alias", MARK)
@@ -72,7 +72,7 @@ def main(folder: Path, arguments: list[str]) -> None:
         reader.start()
         command = [str(Path(sys.executable).with_name("firstflight")), "scan", *arguments]
         done = subprocess.run(command, capture_output=True, text=True)
-        # When it sleeps it has read everything; what it has not read when it is stopped is lost.
+        # tcpdump sleeps when it has read everything. Packets that it has not read when it stops are lost.
         until(lambda: children.is_asleep(listener), "tcpdump to read everything")
         listener.terminate()
         reader.join()

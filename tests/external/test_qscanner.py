@@ -1,7 +1,7 @@
 """`scan --engine qscanner` from the target list to the imported run.
 
-QScanner cannot be had: no registry has its module. A shell script stands in for it, which takes the same
-arguments and leaves files that QScanner wrote once (tests/fixtures/qscanner); what it sends, no test sees.
+QScanner is not available in any registry. A shell script replaces it: it accepts the same arguments and
+writes recorded output of QScanner (tests/fixtures/qscanner). No test covers QScanner's traffic.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from firstflight.errors import FirstflightError
+from scanner.external import qscanner
 from store import open_store
 from tests.store.conftest import place, tables, template
 
@@ -98,3 +100,9 @@ def test_a_program_that_is_missing_or_fails(
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     first, second = done.stderr.splitlines()
     assert first == "1 targets, 2 blocked" and says in second
+
+
+def test_a_server_that_keeps_a_connection_open_does_not_hold_the_scan(tmp_path: Path, program: Path) -> None:
+    program.write_text("#!/bin/sh\nexec sleep 100\n")
+    with pytest.raises(FirstflightError, match=r"did not end 0.1 s after the last connection"):
+        qscanner.run(qscanner.Scan(tmp_path, program=str(program)), tmp_path / "input.csv", 1, 0.1)

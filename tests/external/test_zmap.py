@@ -1,4 +1,4 @@
-"""ZMap sweeps networks for us: what it finds, what it must not contact, what is refused."""
+"""Sweeps with ZMap: the servers found, the addresses never contacted, and the refused arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS, THEIRS = b"12345678", b"abcdefgh"
 
 
 def scan(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Run the command in its world; return what happened."""
+    """Run the command in its test network; return the result."""
     world = [sys.executable, "-m", "tests.external.sweep", str(folder), "--engine", "zmap"]
     done = subprocess.run([*world, *arguments], cwd=TREE, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -36,9 +36,10 @@ def test_addresses_that_speak_quic(tmp_path: Path) -> None:
     options = ("--network", "198.18.48.0/29", "--blocklist", str(blocked), "--cooldown", "10")
     happened = scan(tmp_path, *options, *LAB, "--format", "jsonl")
     assert (happened["status"], happened["icmp"]) == (0, []), happened
-    # One datagram each; none to what is on the list. Who only sends back what came is no server.
-    asked = ("198.18.48.0", *QUIC, ECHO)
-    assert happened["datagrams"] == {f"{address}.443": 1 for address in asked}
+    # Each address gets one datagram, and a blocked address gets no datagram. A host that echoes datagrams
+    # is not reported as a server.
+    probed = ("198.18.48.0", *QUIC, ECHO)
+    assert happened["datagrams"] == {f"{address}.443": 1 for address in probed}
     found = [json.loads(line) for line in happened["stdout"].splitlines()]
     assert sorted(row["ip"] for row in found) == list(QUIC)
     for row in found:
@@ -59,7 +60,7 @@ def test_output_is_a_target_list(tmp_path: Path) -> None:
         (("--network", "198.18.48.0/29", "--allow-net", "198.18.48.0/30"), "--contact is required"),
         (LAB, "needs --network"),
         (("--network", "198.18.48.1/29", *LAB), "has host bits set"),
-        (("--network", "2001:db8::/64", *LAB), "IPv4 alone"),
+        (("--network", "2001:db8::/64", *LAB), "only sweeps IPv4"),
         (("--network", "0.0.0.0/0", "--contact", "x@example.org"), "/8 or smaller"),
         (("--network", "10.0.0.0/8", "--allow-net", "8.8.8.0/24"), "not inside loopback"),
         (("--network", "198.18.48.0/29", "--targets", __file__, *LAB), "option of --engine qscanner"),
@@ -68,7 +69,7 @@ def test_output_is_a_target_list(tmp_path: Path) -> None:
         (("--network", "198.18.48.0/29", "--rate", "0.5", *LAB), "at least 1 packet a second"),
     ],
 )
-def test_what_is_refused_sends_nothing(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_refused_scans_send_nothing(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
     happened = scan(tmp_path, *arguments)
     assert happened["status"] == 2 and says in happened["stderr"], happened
     assert happened["datagrams"] == {} and len(happened["stderr"].splitlines()) == 1
@@ -90,7 +91,7 @@ def test_dry_run(tmp_path: Path) -> None:
         (["10.0.0.0/30", "10.0.1.0/30"], "", 100, 40),
         (["10.0.0.0/25", "10.0.0.128/25"], "", 100, 20),
         (["10.0.0.1/32", "10.0.0.3/32", "10.0.0.5/32"], "", 100, 20),
-        # Five in one /24 for each that is alone in its own.
+        # One /24 has five addresses for each address in the other /24.
         (["10.0.0.0/30", "10.0.0.8/32", "10.0.1.0/32"], "", 100, 24),
         (["10.0.0.0/16"], "10.0.1.0-10.0.255.255", 100, 20),
         (["10.0.0.0/16"], "10.0.0.128-10.0.255.127", 100, 40),
@@ -106,7 +107,7 @@ def test_rate_keeps_the_limit_of_prefixes(
     assert zmap.Sweep(networks, rate=rate).fair_rate(permitted) == fair
 
 
-def test_elsewhere_the_lab_is_not_swept() -> None:
+def test_outside_of_the_lab_nothing_is_swept() -> None:
     with pytest.raises(UsageError, match="is not the lab"):
         zmap.Sweep(["198.0.0.0/8"]).parsed()
 

@@ -1,1 +1,1 @@
-"""Cases from the field: inputs that came out wrong once, with the expected value and its source."""
+"""Cases from the field: inputs that once gave wrong results, with the expected value and its source."""

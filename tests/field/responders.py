@@ -1,8 +1,8 @@
-"""Servers that no stack can play: raw TCP and UDP, answered packet by packet as a function says.
+"""Servers that no stack can imitate: a function answers raw TCP and UDP packet by packet.
 
-A pair of interfaces in the namespace of the test: programs send by one end (10.77.0.1, fd77::1), and a
-thread reads the other, which has no addresses, so that the kernel answers nothing itself. Every address of
-10.77.0.0/16 and fd77::/16 is a server.
+The test's namespace has a pair of interfaces. Programs send through the first (10.77.0.1, fd77::1). A thread
+reads from the second, which has no addresses, so the kernel does not answer. Every address of 10.77.0.0/16
+and fd77::/16 is a server.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Packet:
 
     @property
     def flags(self) -> int:
-        """AE, CWR, ECE and the others of a TCP header (RFC 9768 3.1.2)."""
+        """AE, CWR, ECE and the others in a TCP header (RFC 9768 3.1.2)."""
         return int(struct.unpack("!H", self.payload[12:14])[0]) & 0x1FF
 
 
@@ -69,7 +69,7 @@ def syn_ack(packet: Packet, flags: int, options: bytes = OPTIONS) -> bytes:
 
 
 def reset(packet: Packet) -> bytes:
-    """Return a reset without ACK, which a client whose SYN it answers must ignore (RFC 9293 3.10.7.3)."""
+    """Return a reset without ACK. A client must ignore it as an answer to its SYN (RFC 9293 3.10.7.3)."""
     source, destination = packet.ports
     return struct.pack("!HHIIHHHH", destination, source, 0, 0, 5 << 12 | RST, 0, 0, 0)
 
@@ -132,7 +132,7 @@ def _keep(capture: BinaryIO, frame: bytes) -> None:
 
 
 def _packet(ip: bytes) -> Packet | None:
-    """Read the IP header; None for what is neither TCP nor UDP."""
+    """Read the IP header; return null unless the packet is TCP or UDP."""
     if ip[0] >> 4 == 4:
         found = Packet(ip[12:16], ip[16:20], ip[9], ip[4 * (ip[0] & 15) : struct.unpack("!H", ip[2:4])[0]])
     else:

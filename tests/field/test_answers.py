@@ -1,6 +1,6 @@
-"""Answers of servers that no stack gives: SYN-ACKs, DNS messages, and lists of names.
+"""Servers' answers that no stack sends: SYN-ACKs, DNS messages, and lists of names.
 
-Each case has the expected value and where it comes from.
+Each case has the expected value and its source.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def program(name: str, *arguments: object, given: str = "") -> subprocess.Comple
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[Row]:
-    """Return the rows of its standard output."""
+    """Return the rows in a program's standard output."""
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -86,7 +86,7 @@ SYN_ACKS = {
 }
 
 
-# Resets a SYN that offers ECN, in a way that clients ignore, and answers the next one, which offers none.
+# Resets a SYN that offers ECN, in a way that clients ignore, and answers the next SYN, which offers no ECN.
 RESETS_ECN = "10.77.1.20"
 
 
@@ -110,7 +110,7 @@ def by_table(packet: Packet) -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
-    """All servers asked once, and what the dissector reads in the capture of it."""
+    """The survey's rows of all servers, and the dissector's rows of the capture."""
     folder = tmp_path_factory.mktemp("ecn")
     targets, pcap = folder / "targets.csv", folder / "survey.pcap"
     targets.write_text("ip,domain,port\n" + "".join(f"{ip},,\n" for ip in (*SYN_ACKS, RESETS_ECN)))
@@ -134,7 +134,7 @@ def test_ecn_is_agreed_as_rfc_3168_says_and_as_the_dissector_reads(
 ) -> None:
     row = survey.rows[server]
     assert (row["outcome"], row["ecn"]) == ("answered", expected)
-    # What else was agreed is known of every one of them.
+    # The other options are known for every server.
     assert (row["sack"], row["timestamps"], row["wscale"], row["mss"]) == (True, False, 7, 1460)
     flow = survey.flows[server, row["src_port"]]
     found = (flow["ecn_setup_client"], flow["ecn_setup_server"], flow["sack_permitted_server"])
@@ -143,7 +143,7 @@ def test_ecn_is_agreed_as_rfc_3168_says_and_as_the_dissector_reads(
 
 
 def test_a_segment_that_the_kernel_drops_says_nothing_of_ecn(survey: Survey) -> None:
-    """RFC 3168 6.1.1.1: a SYN that is sent again offers no ECN, so its answer says nothing of it."""
+    """RFC 3168 6.1.1.1: a retransmitted SYN does not offer ECN, so its answer does not show support."""
     row = survey.rows[RESETS_ECN]
     found = (row["outcome"], row["ecn"], row["syn_retransmissions"], row["connects"])
     assert found == ("answered", None, 1, 3)
@@ -158,7 +158,7 @@ ALIAS = b"\0\0\4edge\4test\0"
 
 @dataclass(frozen=True)
 class Case:
-    """What a server answers, and the rows that follow: columns of each."""
+    """A server's answer, and the columns of the expected rows."""
 
     qtype: str
     answers: tuple[bytes, ...]
@@ -218,10 +218,10 @@ CASES = {
 
 def message(query: bytes) -> bytes:
     """Return the answer to a question for `CASE.test`, or for the root."""
-    asked = dns.message.from_wire(query)
-    (question,) = asked.question
+    parsed_query = dns.message.from_wire(query)
+    (question,) = parsed_query.question
     name = question.name.labels[0].decode().lower()
-    answer = dns.message.make_response(asked)
+    answer = dns.message.make_response(parsed_query)
     case = CASES.get(name)
     if case is None:
         return answer.to_wire()
@@ -246,7 +246,7 @@ RESOLVER = "10.77.0.53"
 
 @pytest.fixture(scope="module")
 def resolved() -> dict[tuple[str, str], list[Row]]:
-    """The rows of every case by name and type."""
+    """The rows of every case by domain and type."""
     names = "".join(f"{name}.test\n" for name in CASES)
     options = ("--types", "A,AAAA,HTTPS", "--resolver", RESOLVER, "--attempts", 1, "--timeout", 20)
     with responding(as_resolver):
@@ -270,7 +270,7 @@ def test_a_message_says_what_the_standards_say(resolved: dict[tuple[str, str], l
 
 
 def test_the_resolver_of_the_watch_says_the_same() -> None:
-    """The Python engine, which asks for addresses alone."""
+    """The watch uses the Python engine, which only looks up addresses."""
     resolver = Resolver(RESOLVER, timeout_s=20.0, attempts=1)
 
     async def ask(names: list[str]) -> dict[str, tuple[str, int, int]]:
@@ -279,7 +279,7 @@ def test_the_resolver_of_the_watch_says_the_same() -> None:
             found = {name: await asker.ask(f"{name}.test", CASES[name].qtype) for name in names}
         finally:
             await asker.close()
-        return {name: (one.status, len(one.records), one.left_out) for name, one in found.items()}
+        return {name: (answer.status, len(answer.records), answer.left_out) for name, answer in found.items()}
 
     names = [name for name, case in CASES.items() if case.qtype in ("A", "AAAA")]
     with responding(as_resolver):
@@ -353,8 +353,8 @@ def test_every_command_takes_the_same_names() -> None:
         assert taken == (case["fault"] is None), text
 
 
-def test_what_is_no_name_is_rejected_with_its_line_and_why() -> None:
-    """A Tranco list, URLs, a port, addresses: `resolve` asks for none of them."""
+def test_invalid_names_are_rejected_with_line_and_reason() -> None:
+    """A line in a Tranco list, a URL, a port, addresses: `resolve` sends no question for any such line."""
     given = ["1,a.test", "https://b.test/", "c.test:443", "192.0.2.1", "2001:db8::1", "d.test", "# e.test"]
     reasons = ["several fields", "URL", "port", "address", "address"]
     options = ("--types", "A", "--resolver", RESOLVER, "--attempts", 1, "--timeout", 20)

@@ -1,7 +1,7 @@
-"""Captures of other networks and stacks: what the dissector says of each, and who says that this is right.
+"""Captures from other networks and stacks: the dissector's expected rows, and the source of the expectation.
 
-A row is a trial of a kind of capture that was once read wrongly. Small captures from `data/` are joined by
-built ones of the same kind. Where tshark reads the same, it reads these captures here, too.
+Each row tests a kind of capture that was once read wrongly. Small captures from `data/` are supplemented by
+generated ones. The tests also compare with tshark where it supports the same.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def connections(capture: Path) -> list[Row]:
 
 
 def said(capture: Path) -> str:
-    """Return what the dissector writes about a capture without any row."""
+    """Return the dissector's messages about a capture that gives no row."""
     done = dissect(capture, "--kind", "quic_connection", "--kind", "tcp_flow")
     assert (done.returncode, done.stdout) == (0, b"")
     return done.stderr.decode()
 
 
 def frames_of(capture: Path) -> list[bytes]:
-    """Return the frames of a pcap file."""
+    """Return the frames in a pcap file."""
     data, at, found = capture.read_bytes(), 24, []
     while at < len(data):
         (size,) = struct.unpack_from("<I", data, at + 8)
@@ -156,7 +156,7 @@ def test_frames_that_are_not_read_are_counted_by_protocol(tmp_path: Path) -> Non
     assert f"of 7 frames, {len(UNREAD)} frames of protocols that are not read (" in message
     for name, _, words in UNREAD:
         assert words in message, name
-    # Neither carries UDP or TCP: nothing is missing.
+    # Neither carries UDP or TCP, so there is no warning.
     assert said(pcap(tmp_path / "control.pcap", 1, [arp, igmp])) == ""
 
 
@@ -164,7 +164,7 @@ def test_frames_that_are_not_read_are_counted_by_protocol(tmp_path: Path) -> Non
 
 
 def context(secret: bytes) -> CryptoContext:
-    """Return what seals packets under a traffic secret."""
+    """Return a context that encrypts packets under a traffic secret."""
     sealing = CryptoContext()
     sealing.setup(cipher_suite=CipherSuite.AES_128_GCM_SHA256, secret=secret, version=b.V1)
     return sealing
@@ -181,7 +181,7 @@ def one_rtt(frames: bytes, number: int = 0) -> bytes:
 
 
 def answered(path: Path, *packets: bytes, mark: bytes = b"") -> Path:
-    """Write an exchange, 1-RTT packets of the server, and the key log beside it, with `mark` in front."""
+    """Write an exchange, 1-RTT packets of the server, and a key log that starts with `mark`."""
     capture = b.Capture().sent(0, b.hello_datagram())
     capture.came(9 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 0))
     for number, packet in enumerate(packets):
@@ -197,7 +197,7 @@ def stream(size: int = 100) -> bytes:
     return b"\x0a\0" + struct.pack("!H", 0x4000 | size) + bytes(size)
 
 
-# Types, fields of the frame behind it, and the draft that says so.
+# A frame's type and fields, and the draft that defines it.
 EXTENSIONS = [
     (b"\x42\xf5\x80\0\1\0", "TIME_STAMP, draft-huitema-quic-ts-08 section 3"),
     (b"\x40\xaf\1\2\x40\x64\1", "ACK_FREQUENCY, draft-ietf-quic-ack-frequency-11 section 4"),
@@ -229,12 +229,12 @@ UNKNOWN = b"\x42\xf6\x09"
 
 
 def test_an_unknown_frame_hides_what_follows_it_and_nothing_before(tmp_path: Path) -> None:
-    # RFC 9000 12.4: its length cannot be known. What depends on the rest is null, never zero.
+    # RFC 9000 12.4: its length cannot be known. Columns that depend on later frames are null, never zero.
     hidden = one_rtt(stream() + UNKNOWN + b"\x1e")
     [row] = connections(answered(tmp_path / "first.pcap", hidden, one_rtt(b"\x1e", 1)))
     assert [row["packets_not_understood"], *(row[name] for name in DEPENDENT)] == [1, None, None, None, None]
     assert row["first_stream_us"] == 20_000
-    # HANDSHAKE_DONE came before.
+    # HANDSHAKE_DONE arrived before.
     [row] = connections(answered(tmp_path / "later.pcap", one_rtt(b"\x1e"), one_rtt(UNKNOWN, 1)))
     assert (row["packets_not_understood"], row["handshake_done_us"]) == (1, 20_000)
     assert (row["first_stream_us"], row["rtt_samples"]) == (None, None)
@@ -250,16 +250,16 @@ def test_an_unknown_frame_hides_what_follows_it_and_nothing_before(tmp_path: Pat
 
 
 def test_a_key_log_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    # Unicode 16.0, section 23.8: U+FEFF in front of a text is no part of it.
+    # Unicode 16.0, section 23.8: U+FEFF at the start of a text is not part of the text.
     [row] = connections(answered(tmp_path / "mark.pcap", one_rtt(stream()), mark=b"\xef\xbb\xbf"))
     assert (row["payload_bytes_server"], row["undecrypted_packets"]) == (100, 0)
 
 
-# Single captures: faults 1, 7, 14, and frames that a mirror port gives twice.
+# Single captures: faults 1, 7, 14, and frames that a mirror port duplicates.
 
 
 class Case(NamedTuple):
-    """A capture, what its rows must say, and who says so."""
+    """A capture, its expected rows, and their source."""
 
     kind: str
     write: Callable[[Path], Path]
@@ -268,12 +268,12 @@ class Case(NamedTuple):
 
 
 def recorded(name: str) -> Callable[[Path], Path]:
-    """Return what gives a capture of `data/`."""
+    """Return a function that returns a capture of `data/`."""
     return lambda _: DATA / name
 
 
 def halves(*acks: tuple[int, bytes]) -> Callable[[Path], Path]:
-    """Return what writes a ClientHello in two datagrams, 5 ms apart, and Initials of the server."""
+    """Return a function that writes a ClientHello in two datagrams, 5 ms apart, and the server's Initials."""
     capture = b.Capture()
     for number, (at_ms, data, offset) in enumerate([(0, b.HELLO[:100], 0), (5, b.HELLO[100:], 100)]):
         frames = b.crypto(data, offset)
@@ -284,7 +284,7 @@ def halves(*acks: tuple[int, bytes]) -> Callable[[Path], Path]:
 
 
 def twice() -> Callable[[Path], Path]:
-    """Return what writes an exchange of which a mirror port gives each frame twice."""
+    """Return a function that writes an exchange as a mirror port captures it, with each frame twice."""
     capture = b.Capture()
     for us in (0, 3):
         capture.sent(us * 1000, b.hello_datagram())
@@ -296,7 +296,7 @@ def twice() -> Callable[[Path], Path]:
 
 
 def dns(identifier: int, size: int) -> Callable[[Path], Path]:
-    """Return what writes a DNS query with padding (RFC 7830) to UDP port 443, and an answer."""
+    """Return a function that writes a DNS query with padding (RFC 7830) to UDP port 443, and an answer."""
     head = struct.pack("!HHHHHH", identifier, 0x0100, 1, 0, 0, 1)
     query = head + b"\7example\3net\0\0\1\0\1" + b"\0\0\x29\4\xd0\0\0\0\0"
     query += struct.pack("!H", size - len(query) - 2) + bytes(size - len(query) - 2)
@@ -304,7 +304,7 @@ def dns(identifier: int, size: int) -> Callable[[Path], Path]:
 
 
 def early(at_ms: int, odcid: bytes = b.ODCID, port: int = 443) -> Callable[[Path], Path]:
-    """Return what writes a 0-RTT packet at a time before or after its Initial, which comes at 5 ms."""
+    """Return a function that writes a 0-RTT packet at `at_ms`, and its Initial at 5 ms."""
     head = b"\xd0" + struct.pack("!I", b.V1) + bytes([len(odcid)]) + odcid + b"\x08" + b.CLIENT_CID
     sealed = head + struct.pack("!H", 0x4000 | 300) + bytes(i * 31 & 0xFF for i in range(300))
     capture = b.Capture(server=("198.51.100.1", port))
@@ -314,7 +314,7 @@ def early(at_ms: int, odcid: bytes = b.ODCID, port: int = 443) -> Callable[[Path
 ANSWER = b.initial(b.ack() + b.crypto(b.server_hello()), 0, pad_to=1200)
 PARTIAL = {"first_answer": "timeout", "ack_us": None, "detail": None}
 CASES = [
-    # RFC 9000 13.2.1: each ack-eliciting Initial is acknowledged at once, also the first of several.
+    # RFC 9000 13.2.1: servers acknowledge each ack-eliciting Initial immediately, also the first of several.
     Case(
         "a partial ACK alone",
         recorded("01-partial_ack.pcap"),
@@ -372,7 +372,10 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
 def test_rows_of_a_capture(case: Case, tmp_path: Path) -> None:
     found = connections(case.write(tmp_path / "x.pcap"))
-    shown = [{name: row[name] for name in one} for row, one in zip(found, case.expected, strict=True)]
+    shown = [
+        {name: row[name] for name in expected_row}
+        for row, expected_row in zip(found, case.expected, strict=True)
+    ]
     assert shown == case.expected, case.source
 
 
@@ -380,7 +383,7 @@ def test_tshark_sees_a_0_rtt_packet_before_its_initial() -> None:
     assert tshark(DATA / "14-zero_first.pcap", "quic.long.packet_type") == ["1", "0", "0"]
 
 
-# Versions with published salts, and those that are not read.
+# Versions with published salts, and unsupported versions.
 
 
 def hello_of(version: int, salt: bytes, odcid: bytes) -> bytes:
@@ -436,11 +439,11 @@ def test_versions_with_published_salts_are_read(tmp_path: Path) -> None:
     capture = versions(tmp_path / "read.pcap", READ, {})
     found = {row["version"]: row["sni"] for row in connections(capture)}
     assert found == dict.fromkeys((f"{version:#010x}" for version in READ), "www.example.net")
-    # tshark knows the salts on its own.
+    # tshark has its own table of salts.
     assert tshark(capture, "tls.handshake.extensions_server_name") == ["www.example.net"] * len(READ)
 
 
-def test_a_version_that_is_not_read_says_why(tmp_path: Path) -> None:
+def test_an_unread_version_is_reported_with_its_reason(tmp_path: Path) -> None:
     capture = versions(tmp_path / "other.pcap", {}, NOT_READ)
     found = {row["version"]: (row["detail"], row["sni"]) for row in connections(capture)}
     assert found == {f"{version:#010x}": (why, None) for version, why in NOT_READ.items()}

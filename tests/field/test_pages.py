@@ -1,7 +1,7 @@
 """Pages as servers send them: which links each has, by the standards that browsers follow.
 
-A row is a kind of page that was once read wrongly, and a trial of it. To add a case from the field, add a row
-with the bytes (or a small file in `data/`), the links that a browser finds, and the source of that.
+Each row tests a kind of page that was once read wrongly. To add a case from the field, add a row with the
+bytes (or a small file in `data/`), the links that a browser finds, and the source of the expectation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def link(reference: bytes, head: bytes = b"") -> bytes:
 UMLAUT = "/\u00e4.zip".encode()
 CASES = [
     *(Case(path.stem, path.read_bytes(), AB, ENCODING) for path in sorted(DATA.glob("04-*.html"))),
-    # A byte that the encoding lacks, or a character of its superset: labels of section 4.2.
+    # A byte that the encoding lacks, or a character that only the superset has, for labels of section 4.2.
     *(
         Case(f"{label} with {between!r}", charset(label, between), AB, f"{ENCODING} 4.2")
         for label, between in (
@@ -82,7 +82,7 @@ CASES = [
             ("utf8", b"\xed\xa0\x80"),
             ("x-user-defined", b"\xff"),
             ("utf-16be", b"\xff"),
-            # No labels of the standard, but names of Python's codecs: the page is as if it declared none.
+            # Names of Python's codecs that are no labels of the standard: the declaration is ignored.
             ("utf-7", b"+ADw-"),
             ("hex", b"\xff"),
             ("rot13", b"\xff"),
@@ -202,7 +202,7 @@ def test_links_of_a_page_are_those_that_a_browser_finds(case: Case) -> None:
     ],
 )
 def test_a_redirect_leads_where_browsers_go(field: bytes, url: str) -> None:
-    """Fetch Standard, location URL: the bytes of the field are those of the URL."""
+    """Fetch Standard, location URL: the URL has the same bytes as the field."""
     assert urls.absolute(BASE, urls.of_header(field), 2000) == url
 
 
@@ -237,7 +237,7 @@ def raw(body: bytes) -> bytes:
         ("gzip, gzip", zipped(zipped(PAGE)), None),
     ],
 )
-def test_codings_that_nobody_asked_for(field: str, body: bytes, content: bytes | None) -> None:
+def test_codings_that_were_not_requested(field: str, body: bytes, content: bytes | None) -> None:
     """RFC 9110 8.4.1."""
     assert coding.decoded(body, field, 1_000_000) == content
 

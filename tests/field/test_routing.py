@@ -1,7 +1,7 @@
 """Routing tables as collectors write them: which origin each network has.
 
-A row is a kind of table that was once read wrongly, and a trial of it. To add a case from the field, add a
-row with the file (small, in `data/`) or its records, the origins, and the source of them.
+Each row tests a kind of table that was once read wrongly. To add a case from the field, add a row with the
+file (small, in `data/`) or its records, the origins, and the source of the expectation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEQUENCE, SET, CONFED_SEQUENCE, CONFED_SET = 2, 1, 3, 4
 
 
 class Case(NamedTuple):
-    """A table, and the origins by network; None: it is refused."""
+    """A table, and the origins by network or null if the table is refused."""
 
     kind: str
     table: bytes
@@ -33,7 +33,7 @@ def data(name: str) -> bytes:
 
 
 def path(*segments: tuple[int, list[int]]) -> bytes:
-    """Return the attributes of a route: ORIGIN, and AS_PATH with four bytes a number (RFC 6396 4.3.4)."""
+    """Return a route's attributes: ORIGIN, and AS_PATH with four bytes a number (RFC 6396 4.3.4)."""
     written = b"".join(
         bytes([kind, len(numbers)]) + b"".join(number.to_bytes(4) for number in numbers)
         for kind, numbers in segments
@@ -56,7 +56,7 @@ def record(subtype: int, network: str, *routes: bytes, has_id: bool = False, fam
 
 
 def to(origin: int) -> bytes:
-    """Return the attributes of a route by AS 1 and 2 to an origin."""
+    """Return a route's attributes by AS 1 and 2 to an origin."""
     return path((SEQUENCE, [1, 2, origin]))
 
 

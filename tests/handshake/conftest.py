@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +20,8 @@ HOST = "127.0.0.1"
 LOOPBACK = ("--allow-net", "127.0.0.0/8")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
 CONTACT = "research@example.org"
-# Of a connection that ends by itself, with a response or a failure. One with a server that keeps silent ends
-# by its timeout.
+# Timeouts in seconds: of connections that finish by themselves, with a response or a failure, and of
+# connections to a silent server, which time out.
 ENDS_S = 30
 SILENT_S = 8
 TREE = Path(__file__).resolve().parents[2]
@@ -32,7 +31,7 @@ Target = tuple[str, str, int]
 
 @dataclass
 class Done:
-    """The output of a run of the engine."""
+    """The output from a run of the engine."""
 
     status: int
     rows: list[dict[str, Any]]
@@ -68,7 +67,7 @@ def connect(
     path = write_targets(folder / "targets.csv", targets)
     command = argv("--targets", path, "--contact", CONTACT, *allow, *limits, *options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    # By line feeds only: the text of servers may hold other ends of lines, which JSON does not escape.
+    # Split at line feeds only: a server's text may have other line terminators, which JSON does not escape.
     rows = [json.loads(line) for line in done.stdout.split("\n") if line]
     return Done(done.returncode, rows, done.stderr, folder)
 
@@ -85,7 +84,7 @@ class Http3:
     requests: Path
 
     def asked(self) -> list[dict[str, str]]:
-        """Return the header sections of the requests so far."""
+        """Return the header sections of all requests until now."""
         return [json.loads(line) for line in self.requests.read_text().splitlines()]
 
 
@@ -95,18 +94,16 @@ def http3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http3]:
     folder = tmp_path_factory.mktemp("http3")
     authority = make_authority(folder)
     files = issue(authority, "http3", ["*.http3.test"])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind((HOST, 0))
-        port: int = free.getsockname()[1]
     requests = folder / "requests.jsonl"
     requests.touch()
-    command = [sys.executable, "-P", "-m", "tests.handshake.server", port, files.chain, files.key, requests]
+    command = [sys.executable, "-P", "-m", "tests.handshake.server", 0, files.chain, files.key, requests]
     environment = {**os.environ, "PYTHONPATH": str(TREE)}
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == "READY\n"
-        yield Http3(port, authority.path, requests)
+        ready, port = process.stdout.readline().split()
+        assert ready == "READY"
+        yield Http3(int(port), authority.path, requests)
         assert process.poll() is None, "the server ended"
     finally:
         process.kill()

@@ -1,5 +1,5 @@
-"""Servers that send frames at random in packets that authenticate: in Initial packets, or in 1-RTT packets
-behind a complete handshake (`python -m tests.handshake.hostile PORT CHAIN KEY`).
+"""Servers that send random frames in packets that authenticate: in Initial packets, or in 1-RTT packets after
+a complete handshake (`python -m tests.handshake.hostile PORT CHAIN KEY`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ INITIAL = (0x00, 0x01, 0x02, 0x03, 0x06, 0x1C)
 
 
 def payload(draw: random.Random, kinds: Sequence[int], most: int = 1000) -> bytes:
-    """Return some frames with numbers at their limits; now and then bytes that are none."""
+    """Return some frames with numbers at their limits, occasionally with bytes that are no frame."""
     made = b""
     for _ in range(draw.randrange(1, 12)):
         kind = draw.choice(kinds)
@@ -73,7 +73,7 @@ def payload(draw: random.Random, kinds: Sequence[int], most: int = 1000) -> byte
 
 
 def source_of(client: bytes) -> bytes:
-    """Return the source connection ID of a client's long header."""
+    """Return the source connection ID in a client's long header."""
     place = 6 + client[5]
     return client[place + 1 : place + 1 + client[place]]
 

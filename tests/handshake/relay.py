@@ -11,8 +11,8 @@ from contextlib import contextmanager
 HOST = "127.0.0.1"
 
 Rule = Callable[[bool, int, bytes], Iterable[bytes]]
-"""Takes whether a datagram is from the server, its number in that direction from 0, and its bytes; gives the
-datagrams that are passed on instead of it."""
+"""Takes whether a datagram is from the server, its number in that direction from 0, and its bytes. Returns
+the datagrams that the relay sends in its place."""
 
 
 class _Relay:
@@ -37,7 +37,7 @@ class _Relay:
         self.server.close()
 
     def pass_on(self, from_server: bool) -> None:
-        """Read one datagram and send what becomes of it."""
+        """Read one datagram and send the datagrams that the rule returns for it."""
         try:
             if from_server:
                 datagram = self.server.recv(65536)
@@ -45,20 +45,20 @@ class _Relay:
                 datagram, self.peer = self.client.recvfrom(65536)
             number = self.counts[from_server]
             self.counts[from_server] += 1
-            for one in self.rule(from_server, number, datagram):
+            for forwarded in self.rule(from_server, number, datagram):
                 if not from_server:
-                    self.server.send(one)
+                    self.server.send(forwarded)
                 elif self.peer is not None:
-                    self.client.sendto(one, self.peer)
+                    self.client.sendto(forwarded, self.peer)
         except ConnectionRefusedError:
             pass  # ICMP of an earlier datagram: the other end is gone.
 
 
 @contextmanager
 def relays(server: int, rules: dict[str, Rule]) -> Iterator[dict[str, int]]:
-    """Run a relay to port `server` for each rule until the block ends; give their ports by name.
+    """Run a relay to port `server` for each rule while the block runs; yield a mapping of names to ports.
 
-    A rule that raises fails the block at its end.
+    If a rule raises an exception, the exit from the block raises it.
     """
     running = {name: _Relay(server, rule) for name, rule in rules.items()}
     wake, woken = socket.socketpair()

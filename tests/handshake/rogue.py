@@ -1,8 +1,8 @@
-"""A server that misbehaves in or behind a handshake: `python -m tests.handshake.rogue PORT CHAIN KEY`.
+"""A server that misbehaves during or after a handshake: `python -m tests.handshake.rogue PORT CHAIN KEY`.
 
-The first label of the name that a client asks for says how: rogue_tls.MODES alters TLS messages,
-rogue_frames.HANDSHAKE and COMPLETE send frames, rogue_http.MODES answer the request; `slow-` modes send a
-byte a second. Any other name is served as it should be.
+The first label of the requested name selects the fault: rogue_tls.MODES alters TLS messages,
+rogue_frames.HANDSHAKE and COMPLETE send frames, rogue_http.MODES answer the request, the `slow-` modes send a
+byte a second, and `moved` answers the request from another port. The server answers other names correctly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.asyncio.server import serve
@@ -24,36 +24,37 @@ from aioquic.tls import Epoch
 from . import rogue_frames, rogue_http, rogue_tls
 
 PERIOD_S = 1.0
-# How many key updates a mode begins, a PING behind each.
+# The number of key updates that a mode starts. A PING follows each.
 UPDATES = {"key-update": 1, "key-update-twice": 2}
 NAMES = rogue_tls.Names()
 MODES = sorted(
     {*rogue_tls.MODES, *rogue_frames.HANDSHAKE, *rogue_frames.COMPLETE, *rogue_http.MODES}
-    | {"slow-headers", "negotiation-late", *UPDATES}
+    | {"slow-headers", "negotiation-late", "moved", *UPDATES}
 )
 
 
 class Server(QuicConnectionProtocol):
     """One connection."""
 
+    elsewhere: ClassVar[asyncio.DatagramTransport]
     mode: str | None = None
     _http: H3Connection | None = None
 
     def datagram_received(self, data: bytes | str, addr: Any) -> None:
-        """Learn the mode from the ClientHello, and send what comes behind the server's messages."""
+        """Read the mode from the ClientHello, and send the frames that follow the server's messages."""
         NAMES.mode = ""
         super().datagram_received(data, addr)
         if self.mode is None and NAMES.mode:
             self.mode = NAMES.mode
             if self.mode == "parameters-all":
-                # That of the preferred address is the second of two that the client takes (RFC 9000 5.1.1).
+                # The client accepts two connection IDs; the preferred address has the second (RFC 9000 5.1.1)
                 self._quic._remote_active_connection_id_limit = 1
             self._send(Epoch.HANDSHAKE, rogue_frames.HANDSHAKE.get(self.mode, ()))
             if self.mode == "slow-messages":
                 self._slowly(0)
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Send frames behind the handshake, and answer requests."""
+        """Send frames after the handshake, and answer requests."""
         quic, mode = self._quic, self.mode or ""
         if isinstance(event, HandshakeCompleted):
             self._send(Epoch.ONE_RTT, rogue_frames.COMPLETE.get(mode, ()))
@@ -68,6 +69,8 @@ class Server(QuicConnectionProtocol):
             return
         for found in self._http.handle_event(event):
             if isinstance(found, HeadersReceived):
+                if mode == "moved":
+                    self._transport = Server.elsewhere
                 if mode == "slow-headers":
                     self._slow_headers(found.stream_id, 0)
                 else:
@@ -113,6 +116,8 @@ async def _main(port: int, chain: str, key: str) -> None:
     NAMES.install()
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN)
     configuration.load_cert_chain(chain, key)
+    endpoint = asyncio.get_running_loop().create_datagram_endpoint
+    Server.elsewhere, _ = await endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
     await serve("127.0.0.1", port, configuration=configuration, create_protocol=Server)
     print("READY", flush=True)
     await asyncio.Future()

@@ -1,4 +1,4 @@
-"""Frames that a server sends besides aioquic's own: in Handshake packets behind its messages, and in 1-RTT
+"""Frames that a server sends in addition to aioquic's: in Handshake packets after its messages, and in 1-RTT
 packets once the handshake is complete.
 """
 
@@ -12,7 +12,7 @@ HEAD_WITHOUT_END = b"\x08\xff\xff\xff"
 TICKET = (
     b"\x04\0\0\x1c" + b"\0\0\x0e\x10" + b"abcd" + b"\x01n" + b"\0\x0a" + b"0123456789" + b"\0\x04\0\x99\0\0"
 )
-# Every byte, what a terminal obeys (ECMA-48, UAX 9), what ends lines, and what JSON has to escape.
+# Every byte, terminal control sequences (ECMA-48, UAX 9), line terminators, and characters that JSON escapes.
 HOSTILE = bytes(range(256)) + '\x1b]0;t\x07\x1b[2J\r\n\x85\x9b31m\u202e\u2028"\\</script>\0'.encode()
 
 HANDSHAKE_FAILURE = 0x100 + 40
@@ -36,20 +36,20 @@ def close(code: int, reason: bytes = b"", *, application: bool = False) -> bytes
 
 
 def endless(head: bytes, size: int) -> Iterator[bytes]:
-    """Give CRYPTO frames of a message without end, `size` bytes of it."""
+    """Yield CRYPTO frames with the first `size` bytes of an endless message."""
     content = head + bytes(size - len(head))
     for offset in range(0, size, 1100):
         yield crypto(offset, content[offset : offset + 1100])
 
 
 def pieces(count: int) -> Iterator[bytes]:
-    """Give CRYPTO frames of one byte each with gaps between them, 150 in a packet."""
+    """Yield one-byte CRYPTO frames with gaps between them, 150 in a packet."""
     for first in range(0, count, 150):
         yield b"".join(crypto(2 * number + 1, b"\0") for number in range(first, first + 150))
 
 
 def connection_ids(packets: int) -> Iterator[bytes]:
-    """Give NEW_CONNECTION_ID frames, 30 in a packet."""
+    """Yield NEW_CONNECTION_ID frames, 30 in a packet."""
     for first in range(0, 30 * packets, 30):
         yield b"".join(
             b"\x18" + integer(number) + b"\0\x08" + number.to_bytes(8, "big") + number.to_bytes(16, "big")
@@ -58,14 +58,14 @@ def connection_ids(packets: int) -> Iterator[bytes]:
 
 
 def retirements(count: int) -> bytes:
-    """Return NEW_CONNECTION_ID frames that retire all before each."""
+    """Return NEW_CONNECTION_ID frames that each retire all earlier connection IDs."""
     return b"".join(
         b"\x18" + integer(number) * 2 + b"\x08" + b"rogue" + number.to_bytes(3, "big") + bytes(16)
         for number in range(2, 2 + count)
     )
 
 
-# In Handshake packets, behind what rogue_tls.py leaves of the messages.
+# In Handshake packets, after the messages that rogue_tls.py does not suppress.
 HANDSHAKE: dict[str, Iterable[bytes]] = {
     "alert-hello": [close(HANDSHAKE_FAILURE)],
     "alert-certificate": [close(HANDSHAKE_FAILURE)],

@@ -1,9 +1,10 @@
-"""TLS messages of a server as aioquic writes them, altered by the name that the client asks for."""
+"""A server's TLS messages from aioquic, altered according to the name that the client requests."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from socket import inet_aton
 from typing import Any
 
 import aioquic.quic.connection
@@ -13,7 +14,7 @@ from aioquic.buffer import encode_uint_var
 
 COMPRESSED_CERTIFICATE = 25
 ZLIB, UNOFFERED = 1, 0x1234
-# What a TLS message may hold at most (RFC 8446 4).
+# The maximum length of a TLS message (RFC 8446 4).
 LARGEST = 0xFFFFFF
 BOMB = zlib.compress(bytes(LARGEST))
 
@@ -50,9 +51,9 @@ def _compressed(packed: bytes | None = None, size: int | None = None, algorithm:
 
     def altered(push: Push, buffer: Buffer, message: tls.Certificate) -> None:
         nonlocal packed
-        whole = Buffer(capacity=1 << 18)
-        push(whole, message)
-        plain = whole.data[4:]
+        pushed = Buffer(capacity=1 << 18)
+        push(pushed, message)
+        plain = pushed.data[4:]
         packed = packed or zlib.compress(plain)
         body = algorithm.to_bytes(2, "big") + (len(plain) if size is None else size).to_bytes(3, "big")
         body += len(packed).to_bytes(3, "big") + packed
@@ -89,9 +90,18 @@ def _number(parameter: int, value: int) -> bytes:
     return encode_uint_var(parameter) + encode_uint_var(len(content)) + content
 
 
-# What aioquic does not send: disable_active_migration, preferred_address (no address, a connection ID of 8
-# bytes, a token), max_datagram_frame_size, min_ack_delay, initial_max_path_id.
-_PREFERRED = bytes(4 + 2 + 16 + 2) + b"\x08" + b"\x07" * 8 + bytes(16)
+PREFERRED = ("127.0.0.77", 4433)
+# Parameters that aioquic does not send: disable_active_migration, preferred_address (IPv4, no IPv6, a
+# connection ID of 8 bytes, a token), max_datagram_frame_size, min_ack_delay, initial_max_path_id.
+_PREFERRED = b"".join(
+    (
+        inet_aton(PREFERRED[0]),
+        PREFERRED[1].to_bytes(2, "big"),
+        bytes(16 + 2),
+        b"\x08" + b"\x07" * 8,
+        bytes(16),
+    )
+)
 _ALL = b"".join(
     (
         encode_uint_var(0x0C) + b"\0",
@@ -120,12 +130,18 @@ MODES: dict[str, Mapping[str, Altered]] = {
     "bomb": {"push_certificate": _compressed(BOMB, LARGEST)},
     "bomb-unannounced": {"push_certificate": _compressed(BOMB, 2000)},
     "bomb-missing": {"push_certificate": _compressed(size=60_000)},
-    "parameters-1000": {"push_encrypted_extensions": _parameters(lambda own: own + _reserved(1000, 20))},
-    "parameters-long": {"push_encrypted_extensions": _parameters(lambda own: own + _reserved(1, 50_000))},
-    "parameters-twice": {"push_encrypted_extensions": _parameters(lambda own: own + own)},
-    "parameters-cut": {"push_encrypted_extensions": _parameters(lambda own: own[:-1])},
-    "parameters-all": {"push_encrypted_extensions": _parameters(lambda own: own + _ALL)},
-    "parameters-none": {"push_encrypted_extensions": _parameters(lambda own: own[:0])},
+    "parameters-1000": {
+        "push_encrypted_extensions": _parameters(lambda parameters: parameters + _reserved(1000, 20))
+    },
+    "parameters-long": {
+        "push_encrypted_extensions": _parameters(lambda parameters: parameters + _reserved(1, 50_000))
+    },
+    "parameters-twice": {
+        "push_encrypted_extensions": _parameters(lambda parameters: parameters + parameters)
+    },
+    "parameters-cut": {"push_encrypted_extensions": _parameters(lambda parameters: parameters[:-1])},
+    "parameters-all": {"push_encrypted_extensions": _parameters(lambda parameters: parameters + _ALL)},
+    "parameters-none": {"push_encrypted_extensions": _parameters(lambda parameters: parameters[:0])},
     "alert-hello": _HELLO_ALONE,
     "alert-certificate": _NO_FINISHED,
     "closed-certificate": _NO_FINISHED,
@@ -141,7 +157,7 @@ class Names:
     mode = ""
 
     def install(self) -> None:
-        """Put the alterations before aioquic's functions, and give its buffers room for large messages."""
+        """Wrap aioquic's functions with the alterations, and enlarge its buffers for large messages."""
         aioquic.quic.connection.CRYPTO_BUFFER_SIZE = 1 << 18
         read = tls.pull_client_hello
 

@@ -1,7 +1,9 @@
 """A server of HTTP/3 by aioquic: `python -m tests.handshake.server PORT CHAIN KEY REQUESTS`.
 
-The first label of the authority says how a request is answered (MODES). Each request's header section is
-appended to the file REQUESTS.
+Prints `READY` and its port, which it chooses if PORT is 0.
+
+The first label of the authority selects the answer to a request (MODES). The server appends each request's
+header section to the file REQUESTS.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def _large(http: H3Connection, _quic: QuicConnection, stream: int) -> None:
 
 
 def _too_large(_http: H3Connection, quic: QuicConnection, stream: int) -> None:
-    # Announces 10 MB of header section and begins to send it.
+    # Announces a header section of 10 MB and sends a part of it.
     quic.send_stream_data(
         stream, encode_uint_var(FrameType.HEADERS) + encode_uint_var(10_000_000) + b"\0" * 200_000
     )
@@ -115,7 +117,7 @@ class Tickets:
         self._by_label[ticket.ticket] = ticket
 
     def pop(self, label: bytes) -> SessionTicket | None:
-        """Take the ticket of that label."""
+        """Remove and return the ticket with this label."""
         return self._by_label.pop(label, None)
 
 
@@ -146,7 +148,7 @@ async def _main(port: int, chain: str, key: str, requests: str, host: str = "127
     configuration.load_cert_chain(chain, key)
     Server.requests = Path(requests)
     tickets = Tickets()
-    await serve(
+    server = await serve(
         host,
         port,
         configuration=configuration,
@@ -154,7 +156,8 @@ async def _main(port: int, chain: str, key: str, requests: str, host: str = "127
         session_ticket_fetcher=tickets.pop,
         session_ticket_handler=tickets.add,
     )
-    print("READY", flush=True)
+    assert server._transport is not None
+    print("READY", server._transport.get_extra_info("sockname")[1], flush=True)
     await asyncio.Future()
 
 

@@ -16,13 +16,13 @@ from lab.certificates import issue, make_authority
 
 from .conftest import CONTACT, HOST, LOOPBACK, TREE, Done, Target, argv, write_targets
 
-# What a server in Python keeps up with.
+# A rate that a server in Python can handle.
 SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
 
 
 @contextmanager
 def serving(module: str, folder: Path, names: str) -> Iterator[int]:
-    """Run `python -m tests.handshake.MODULE PORT CHAIN KEY` with a certificate for `names`; give the port."""
+    """Run `python -m tests.handshake.MODULE PORT CHAIN KEY` with a certificate for `names`; yield PORT."""
     files = issue(make_authority(folder), module, [names])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
@@ -44,7 +44,7 @@ def serving(module: str, folder: Path, names: str) -> Iterator[int]:
 
 
 def connect_measured(folder: Path, targets: Sequence[Target], *options: object) -> tuple[Done, int]:
-    """Run the engine over targets on loopback; return its output and its peak resident memory in bytes."""
+    """Run the engine over targets on loopback; return the output and peak resident memory in bytes."""
     folder.mkdir(exist_ok=True)
     path = write_targets(folder / "targets.csv", targets)
     command = argv("--targets", path, "--contact", CONTACT, *LOOPBACK, *SLOW, *options)
@@ -55,16 +55,16 @@ def connect_measured(folder: Path, targets: Sequence[Target], *options: object) 
         peak = max(peak, _high_water(process.pid))
         time.sleep(0.01)
     text = (folder / "out").read_text()
-    # By line feeds alone: what ends lines elsewhere is an escape in JSON.
+    # Split at line feeds only: JSON escapes the other line terminators.
     rows = [json.loads(line) for line in text.split("\n") if line]
     done = Done(process.returncode, rows, (folder / "err").read_text(), folder)
     return done, peak
 
 
 def _high_water(pid: int) -> int:
-    """Return the peak resident memory of a process so far in bytes, 0 if it has ended.
+    """Return the peak resident memory of a process in bytes, or 0 if the process has exited.
 
-    The kernel's count for a child that was waited for begins with the memory of the process that forked it.
+    The kernel's count for a waited-for child is no substitute: it includes the memory of the forking process.
     """
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""The CDN of real handshakes by header and certificate: the engine alone, and the command with own rules."""
+"""The CDN of real handshakes by header and certificate: the engine, and the command with custom rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ san = ["http3.test"]
 
 
 def targets(http3: Http3) -> list[Target]:
-    """Return targets whose connections end by themselves."""
+    """Return targets with connections that finish by themselves."""
     return [*((HOST, f"{mode}.http3.test", http3.port) for mode in MODES), (HOST, "nobody.test", 9)]
 
 
@@ -75,13 +75,16 @@ def test_the_engine_applies_the_rules_that_it_gets(http3: Http3, tmp_path: Path)
     assert cdns(without.rows) == {"plain": (None, None)}
 
 
-def test_the_command_brings_our_own_rules_or_yours(http3: Http3, tmp_path: Path) -> None:
-    own = by_command(targets(http3), tmp_path)
-    assert own.returncode == 0, own.stderr
-    assert cdns([json.loads(line) for line in own.stdout.splitlines()])["plain"] == ("Cloudflare", "Others")
-    mine = tmp_path / "mine.toml"
-    mine.write_text(MINE)
-    for option in (["--cdn-rules", str(mine)], [f"--cdn-rules={mine}"]):
+def test_the_command_passes_our_rules_or_given_ones(http3: Http3, tmp_path: Path) -> None:
+    with_our_rules = by_command(targets(http3), tmp_path)
+    assert with_our_rules.returncode == 0, with_our_rules.stderr
+    assert cdns([json.loads(line) for line in with_our_rules.stdout.splitlines()])["plain"] == (
+        "Cloudflare",
+        "Others",
+    )
+    rules_file = tmp_path / "mine.toml"
+    rules_file.write_text(MINE)
+    for option in (["--cdn-rules", str(rules_file)], [f"--cdn-rules={rules_file}"]):
         done = by_command(targets(http3), tmp_path, *option)
         assert done.returncode == 0, done.stderr
         assert cdns([json.loads(line) for line in done.stdout.splitlines()]) == {
@@ -90,7 +93,7 @@ def test_the_command_brings_our_own_rules_or_yours(http3: Http3, tmp_path: Path)
             "redirect": ("Mine", "Mine"),
             "nobody": (None, None),
         }
-    done = by_command(silent(http3), tmp_path, "--cdn-rules", str(mine), timeout_s=SILENT_S)
+    done = by_command(silent(http3), tmp_path, "--cdn-rules", str(rules_file), timeout_s=SILENT_S)
     assert cdns([json.loads(line) for line in done.stdout.splitlines()]) == {"silent": (None, "Mine")}
 
 
@@ -107,9 +110,9 @@ def test_wrong_rules_are_one_sentence_and_nothing_is_sent(
     http3: Http3, tmp_path: Path, text: str, options: list[str], says: str
 ) -> None:
     (tmp_path / "mine.toml").write_text(text)
-    asked = len(http3.asked())
+    request_count = len(http3.asked())
     options = [option.replace("FILE", str(tmp_path / "mine.toml")) for option in options]
     done = by_command(targets(http3), tmp_path, *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr and len(done.stderr.splitlines()) == 1
-    assert len(http3.asked()) == asked
+    assert len(http3.asked()) == request_count

@@ -1,4 +1,4 @@
-"""ClientHellos in two datagrams, without a name, with other protocols: what servers make of each."""
+"""Servers' answers to ClientHellos in two datagrams, without a name, or with other protocols."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO_DATAGRAMS = ("--key-share", "x25519mlkem768", "--timeout", ENDS_S)
 
 
 def second_lost() -> Rule:
-    """Drop the client's second datagram: it comes again, and until then the server has half a ClientHello."""
+    """Drop the client's second datagram. Until its retransmission the server has half a ClientHello."""
     return lambda from_server, number, data: [] if (from_server, number) == (False, 1) else [data]
 
 
@@ -32,17 +32,17 @@ def test_an_ack_of_half_a_client_hello_is_no_instant_ack(tmp_path: Path, stack: 
         relays(server.port, {"whole": passed(), "half": second_lost()}) as ports,
     ):
         name = f"{mode}.small.test"
-        whole, half = (
+        complete, half = (
             connect(tmp_path, [(HOST, name, ports[path])], *TWO_DATAGRAMS).row(name)
             for path in ("whole", "half")
         )
-    for row in (whole, half):
+    for row in (complete, half):
         assert (row["outcome"], row["group"], row["hello_datagrams"]) == ("done", "X25519MLKEM768", 2), row
         # Instant or not, as the server is configured to answer a whole ClientHello.
         assert row["first_answer"] == ("iack" if mode == "iack" else "coalesced"), row
     assert half["first_answer_any_ack"] == "iack" and not half["ack_covers_hello"], half
     assert half["first_ack_datagrams"] == "1" and half["partial_ack_us"] < half["ack_us"], half
-    # The server waits for the rest, and answers it then: not before it has acknowledged all of it.
+    # The server waits for the rest. It sends the ServerHello no earlier than the ACK of all of it.
     assert half["sh_us"] >= half["ack_us"] and half["retransmissions"] >= 1, half
 
 
@@ -74,8 +74,8 @@ def test_a_name_can_be_left_out(http3: Http3, tmp_path: Path) -> None:
         assert row["partial_ack_us"] is None and row["first_answer_any_ack"] == row["first_answer"]
         assert done.row("")["sni"] is False
     # The request names the server all the same.
-    asked = {one[":authority"] for one in http3.asked()[-2:]}
-    assert asked == {f"{name}:{http3.port}" for name in ("plain.http3.test", HOST)}
+    authorities = {request[":authority"] for request in http3.asked()[-2:]}
+    assert authorities == {f"{name}:{http3.port}" for name in ("plain.http3.test", HOST)}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_name_can_be_left_out(http3: Http3, tmp_path: Path) -> None:
         ("hq-interop", ("handshake_failed", None, None, 120)),
     ],
 )
-def test_protocols_are_offered_as_asked(
+def test_protocols_are_offered_as_requested(
     http3: Http3, tmp_path: Path, offered: str, expected: tuple[object, ...]
 ) -> None:
     (row,) = connect(tmp_path, [(HOST, "plain.http3.test", http3.port)], "--alpn", offered).rows

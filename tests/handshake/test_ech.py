@@ -70,7 +70,7 @@ def test_grease_brings_the_configurations_of_the_server(connected: Connect) -> N
     assert row["ech_retry_config_ids"] == [CONFIG_ID] and row["ech_retry_public_names"] == [PUBLIC_NAME]
 
 
-def test_without_an_offer_there_is_none(connected: Connect) -> None:
+def test_without_an_offer_the_columns_are_null(connected: Connect) -> None:
     row = connected()
     assert (row["outcome"], row["ech_offered"], row["ech_accepted"]) == ("done", None, None)
     assert row["ech_retry_config_ids"] == row["ech_retry_public_names"] == []
@@ -93,9 +93,9 @@ def test_a_wrong_file_sends_nothing(server: Encrypting, tmp_path: Path) -> None:
     (tmp_path / "ech.csv").write_text(f"domain,ech\n{NAME},AAAA\n")
     target = (HOST, NAME, server.running.port)
     for options, status, message in [
-        (("--ech-configs", tmp_path / "ech.csv"), 3, "line 2: no ECH can be offered by it"),
+        (("--ech-configs", tmp_path / "ech.csv"), 3, "line 2: this ECH configuration is not usable"),
         (("--ech-configs", tmp_path / "missing"), 3, "nothing was sent"),
-        (("--ech-configs", tmp_path / "ech.csv", "--sni", "none"), 2, "leave --sni none away"),
+        (("--ech-configs", tmp_path / "ech.csv", "--sni", "none"), 2, "remove --sni none"),
     ]:
         done = connect(tmp_path, [target], *options)
         assert done.status == status and message in done.messages and not done.rows

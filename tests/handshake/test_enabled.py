@@ -1,4 +1,4 @@
-"""What the settings say of the handshake stage: whether it runs, what a dry run announces, what is stored."""
+"""Settings of the handshake stage: whether it runs, the output of a dry run, and the stored settings."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_the_engine_gets_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     roots = tmp_path / "roots.pem"
     roots.touch()
     for overrides, given in (((), []), ((f"handshake.roots={roots}",), ["--roots", str(roots)])):
-        run = Run.create(*load(tmp_path, "handshake.verify=chain", *overrides))
-        argv = stage.arguments(run, run.key("here", 1))
+        run = Run.create(*load(tmp_path, "handshake.enabled=true", "handshake.verify=chain", *overrides))
+        argv = stage.HandshakeStage(run, run.key("here", 1)).engine_arguments()
         assert argv[argv.index("--roots") :][:2] == given if given else "--roots" not in argv
 
 
@@ -105,7 +105,9 @@ def test_a_run_that_does_not_enable_it_sends_nothing(
     ],
 )
 def test_a_dry_run_announces_it(tmp_path: Path, overrides: tuple[str, ...], line: str | None) -> None:
-    found = [text for text in preview.describe(load(tmp_path, *overrides)[0]) if "handshake" in text]
+    found = [
+        text for text in preview.describe(load(tmp_path, *overrides)[0]) if text.startswith("handshakes")
+    ]
     assert found == ([] if line is None else [line])
     total = next(text for text in preview.describe(load(tmp_path, *overrides)[0]) if text.startswith("here"))
     assert ("0:00:13" in total) == (line is not None)

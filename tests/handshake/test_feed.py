@@ -30,7 +30,7 @@ def start(folder: Path, port: int) -> subprocess.Popen[str]:
 
 
 def paused_at(engine: subprocess.Popen[str], progress: Path, since_ns: int) -> int:
-    """Wait until the engine writes, after `since_ns`, that a pause is what it waits for; return when (ns)."""
+    """Wait until the engine reports, after `since_ns`, that it waits for a pause; return the time in ns."""
 
     def found() -> int:
         assert engine.poll() is None, "the engine ended without a pause"
@@ -67,18 +67,18 @@ def test_a_group_is_paused_and_freed(tmp_path: Path, command: str, status: int, 
     assert engine.returncode == status, err
     assert {row["outcome"] for row in rows} <= outcomes
     sent = sorted(row["sent_at"] for row in rows if row["sent_at"] is not None)
-    begun = [at for at in sent if at <= first]
+    before_pause = [at for at in sent if at <= first]
     later = [at for at in sent if at > first]
-    # Some leave before the command is read, but none during the pause.
-    assert len(begun) < TARGETS and first < last <= commanded
+    # Some datagrams leave before the engine reads the command, but no datagram leaves during the pause.
+    assert len(before_pause) < TARGETS and first < last <= commanded
     assert all(at > commanded for at in later)
     if status:
-        # The feed broke off: what was begun is recorded, nothing more is sent.
-        assert len(rows) == len(begun)
+        # The feed broke off: started connections are recorded, and the engine sends no further datagram.
+        assert len(rows) == len(before_pause)
         return
     assert len(rows) == TARGETS
     refused = [row for row in rows if row["outcome"] == "blocked"]
     assert (len(later), len(refused)) == (
-        (0, TARGETS - len(begun)) if "blocked" in outcomes else (TARGETS - len(begun), 0)
+        (0, TARGETS - len(before_pause)) if "blocked" in outcomes else (TARGETS - len(before_pause), 0)
     )
     assert all("was paused" in row["detail"] for row in refused)

@@ -18,12 +18,12 @@ from . import hostile
 from .conftest import HOST, SILENT_S, TREE, connect
 
 NAMES = 200
-# An engine acknowledges until it has sent so many datagrams (connection/receive.rs).
+# An engine stops acknowledging after it has sent this number of datagrams (connection/receive.rs).
 ACKNOWLEDGING = 200
 MOST_PINGS = 10_000
 MORE = 200
 
-# What a server in Python keeps up with.
+# A rate that a server in Python can handle.
 SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
 
 Answer = Callable[[bytes], Iterable[bytes]]
@@ -31,24 +31,24 @@ Answer = Callable[[bytes], Iterable[bytes]]
 
 @contextmanager
 def answering(answer: Answer) -> Iterator[int]:
-    """Answer the first datagram to each connection ID by what `answer` makes of it; give the port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind((HOST, 0))
+    """Answer the first datagram of each connection ID with the packets from `answer`; yield the port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((HOST, 0))
         seen = set()
 
         def work() -> None:
-            while (datagram := one.recvfrom(65536))[0] != b"end":
+            while (datagram := server.recvfrom(65536))[0] != b"end":
                 first, peer = datagram
                 source = hostile.source_of(first)
                 if source not in seen:
                     seen.add(source)
                     for packet in answer(first):
-                        one.sendto(packet, peer)
+                        server.sendto(packet, peer)
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        yield int(one.getsockname()[1])
-        one.sendto(b"end", one.getsockname())
+        yield int(server.getsockname()[1])
+        server.sendto(b"end", server.getsockname())
         thread.join()
 
 
@@ -93,24 +93,27 @@ def test_a_datagram_reflected_is_nothing(tmp_path: Path) -> None:
 
 
 def test_a_flood_of_pings_is_not_acknowledged_without_end(tmp_path: Path) -> None:
-    """The fault: an engine that goes on to send one datagram for each PING, or for some of them."""
+    """A faulty engine would continue to send a datagram for every PING, or for every few PINGs."""
     flood = Flood()
     with flood.port() as port:
         (row,) = connect(tmp_path, named(port, 1), "--timeout", 60).rows
     assert (row["outcome"], row["stage"]) == ("closed", "sent"), row
     assert flood.came[0] == ACKNOWLEDGING, flood.sent
     # Of the ClientHello, which nothing acknowledges: each after twice the time.
-    again = row["retransmissions"]
-    assert again < 10
-    # Each acknowledgement needs a PING; of those that follow, none is lost unless others fill the buffer.
-    assert row["datagrams_received"] >= ACKNOWLEDGING - 1 - again + MORE
-    assert flood.came[1] <= again and row["datagrams_sent"] <= ACKNOWLEDGING + again, (flood.came, row)
+    retransmissions = row["retransmissions"]
+    assert retransmissions < 10
+    # Each acknowledgement needs a PING. The following PINGs all arrive unless the buffer is full.
+    assert row["datagrams_received"] >= ACKNOWLEDGING - 1 - retransmissions + MORE
+    assert flood.came[1] <= retransmissions and row["datagrams_sent"] <= ACKNOWLEDGING + retransmissions, (
+        flood.came,
+        row,
+    )
 
 
 class Flood:
-    """Sends PINGs until an engine has sent ACKNOWLEDGING datagrams, MORE of them, and a close.
+    """Sends PINGs until an engine has sent ACKNOWLEDGING datagrams, then MORE further PINGs and a close.
 
-    `sent` and `came`: how many PINGs and datagrams of the engine until then, and after.
+    `sent` counts the PINGs and `came` the engine's datagrams, each before and after that moment.
     """
 
     def __init__(self) -> None:
@@ -119,32 +122,32 @@ class Flood:
 
     @contextmanager
     def port(self) -> Iterator[int]:
-        """Give the port, and flood the first that sends to it."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-            one.bind((HOST, 0))
-            one.settimeout(120)
-            thread = threading.Thread(target=self._flood, args=(one,), daemon=True)
+        """Yield the port, and flood the first sender."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+            server.bind((HOST, 0))
+            server.settimeout(120)
+            thread = threading.Thread(target=self._flood, args=(server,), daemon=True)
             thread.start()
-            yield int(one.getsockname()[1])
+            yield int(server.getsockname()[1])
             thread.join()
 
-    def _flood(self, one: socket.socket) -> None:
-        first, peer = one.recvfrom(65536)
+    def _flood(self, server: socket.socket) -> None:
+        first, peer = server.recvfrom(65536)
         self.came[0] += 1
         keys = hostile.server_keys(first)
-        one.settimeout(0.01)  # an engine that acknowledges needs less
+        server.settimeout(0.01)  # an engine that acknowledges needs less
         while (self.came[0] < ACKNOWLEDGING and self.sent[0] < MOST_PINGS) or self.sent[1] < MORE:
             stopped = int(self.came[0] >= ACKNOWLEDGING or self.sent[0] == MOST_PINGS)
-            one.sendto(hostile.initial(keys, first, sum(self.sent), b"\x01\0\0\0"), peer)
+            server.sendto(hostile.initial(keys, first, sum(self.sent), b"\x01\0\0\0"), peer)
             self.sent[stopped] += 1
             with suppress(TimeoutError):
-                one.recv(65536)
+                server.recv(65536)
                 self.came[stopped] += 1
         close = b"\x1c\0\0\0\0"  # CONNECTION_CLOSE, NO_ERROR, no reason
-        one.sendto(hostile.initial(keys, first, sum(self.sent), close), peer)
+        server.sendto(hostile.initial(keys, first, sum(self.sent), close), peer)
 
 
-def test_random_frames_behind_a_handshake(tmp_path: Path) -> None:
+def test_random_frames_after_a_handshake(tmp_path: Path) -> None:
     files = issue(make_authority(tmp_path), "hostile", ["*.hostile.test"])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))

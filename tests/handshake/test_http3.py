@@ -1,4 +1,4 @@
-"""What becomes of the request: every way of answering has its words, and none costs memory."""
+"""Outcomes of the request: each kind of answer has its value, and no answer exhausts memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .server import MODES
 SETTINGS = {"0x1": 4096, "0x7": 16}
 
 
-def asked(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]) -> Done:
+def connected(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]) -> Done:
     targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in modes]
     options = ("--timeout", timeout_s, "--verify", "chain", "--roots", http3.authority, "--path", "/a?b=c")
     files = ("--segments", folder / "segments", "--summary", folder / "s")
@@ -25,16 +25,16 @@ def asked(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]) ->
 
 @pytest.fixture(scope="module")
 def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """The rows of all modes whose connections end by themselves."""
-    return asked(
+    """The rows of all modes with connections that finish by themselves."""
+    return connected(
         http3, tmp_path_factory.mktemp("modes"), ENDS_S, [mode for mode in MODES if mode != "silent"]
     )
 
 
 @pytest.fixture(scope="module")
 def silent(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """The row of the one that never responds."""
-    return asked(http3, tmp_path_factory.mktemp("silent"), SILENT_S, ["silent"])
+    """The row of the mode that never responds."""
+    return connected(http3, tmp_path_factory.mktemp("silent"), SILENT_S, ["silent"])
 
 
 def segments(folder: Path) -> list[dict[str, Any]]:
@@ -71,14 +71,14 @@ def test_each_answer_has_its_words(
     row = (silent if mode == "silent" else done).row(f"{mode}.http3.test")
     assert (row["outcome"], row["http"], row["status"]) == ("done", http, status)
     assert {name: row[name] for name in more} == more
-    # HANDSHAKE_DONE may come behind what ends the connection.
+    # HANDSHAKE_DONE may arrive after the frame that closes the connection.
     assert row["stage"] == "response" if status else row["stage"] in ("handshake", "confirmed")
     assert (row["response_us"] is None) == (status is None)
-    # Nobody is asked for more than a header section.
+    # The engine requests only a header section.
     assert row["bytes_received"] < 120_000
 
 
-def test_what_was_negotiated_and_shown(done: Done) -> None:
+def test_negotiated_and_shown_values_are_recorded(done: Done) -> None:
     row = done.row("plain.http3.test")
     assert (row["version"], row["alpn"], row["group"]) == ("0x00000001", "h3", "X25519")
     assert row["cipher"] in (
@@ -91,7 +91,9 @@ def test_what_was_negotiated_and_shown(done: Done) -> None:
     assert times == sorted(times) and row["settings_us"] is not None
     assert row["confirmed_us"] >= row["handshake_us"] and row["rtt_samples"] >= 1
     assert row["rtt_min_us"] <= row["rtt_first_us"] <= row["ack_us"]
-    parameters = {one["name"]: one["value"] for one in json.loads(row["transport_parameters"])}
+    parameters = {
+        parameter["name"]: parameter["value"] for parameter in json.loads(row["transport_parameters"])
+    }
     assert (
         parameters["max_idle_timeout"] == 60_000
         and parameters["initial_source_connection_id"] == row["server_cid"]
@@ -101,11 +103,13 @@ def test_what_was_negotiated_and_shown(done: Done) -> None:
 def test_certificates_and_responses_have_their_segments(done: Done) -> None:
     folder = done.folder / "segments"
     certificates = segments(folder / "certificate")
-    leaf = next(one for one in certificates if one["position"] == 0)
+    leaf = next(certificate for certificate in certificates if certificate["position"] == 0)
     assert leaf["sha256"] == done.row("plain.http3.test")["leaf_sha256"]
     assert json.loads(leaf["sans"]) == ["*.http3.test"]
-    assert len({one["sha256"] for one in certificates}) == len(certificates)
-    responses = {one["domain"].split(".")[0]: one for one in segments(folder / "http3_response")}
+    assert len({certificate["sha256"] for certificate in certificates}) == len(certificates)
+    responses = {
+        response["domain"].split(".")[0]: response for response in segments(folder / "http3_response")
+    }
     assert responses.keys() == {row["domain"].split(".")[0] for row in done.rows if row["status"]}
     plain = responses["plain"]
     assert json.loads(plain["headers"])[:2] == [["server", "plain/1"], ["cf-ray", "8f3a1b2c3d4e5f60-FRA"]]
@@ -116,9 +120,9 @@ def test_certificates_and_responses_have_their_segments(done: Done) -> None:
     assert {row["domain"] for row in rows} == {row["domain"] for row in done.rows}
 
 
-def test_requests_say_who_asks_and_for_what(done: Done, silent: Done, http3: Http3) -> None:
+def test_requests_identify_the_sender_and_the_target(done: Done, silent: Done, http3: Http3) -> None:
     assert (done.status, silent.status) == (0, 0), done.messages + silent.messages
-    requests = {one[":authority"].split(".")[0]: one for one in http3.asked()}
+    requests = {headers[":authority"].split(".")[0]: headers for headers in http3.asked()}
     assert requests.keys() >= MODES.keys()
     request = requests["plain"]
     assert (request[":method"], request[":scheme"], request[":path"]) == ("HEAD", "https", "/a?b=c")

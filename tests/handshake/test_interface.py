@@ -1,4 +1,4 @@
-"""The engine's interface: what is refused before anything is sent, limits, lists, interruption, resuming."""
+"""The engine's interface: input that it refuses before it sends, limits, lists, interruption, resumption."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = 300
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """It answers requests: a connection is over then, long before its timeout."""
+    """A server that answers requests, so a connection closes long before its timeout."""
     answers = replace(endpoint("quiche", "wait", None), http=Answer(200))
     with running(tmp_path_factory.mktemp("quiche"), "quiche", [answers]) as found:
         yield found
@@ -38,10 +38,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A bound socket that never answers."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind((HOST, 0))
-        one.setblocking(False)
-        yield one
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((HOST, 0))
+        server.setblocking(False)
+        yield server
 
 
 def names(server: Running, count: int) -> list[tuple[str, str, int]]:
@@ -50,7 +50,9 @@ def names(server: Running, count: int) -> list[tuple[str, str, int]]:
 
 def test_json_has_the_columns_of_the_kind(server: Running, tmp_path: Path) -> None:
     (row,) = connect(tmp_path, names(server, 1), "--timeout", ENDS_S).rows
-    described = [one.name for one in records.load("quic_handshake").columns if one.source == "handshake"]
+    described = [
+        column.name for column in records.load("quic_handshake").columns if column.source == "handshake"
+    ]
     assert list(row) == described
 
 
@@ -60,7 +62,7 @@ def test_json_has_the_columns_of_the_kind(server: Running, tmp_path: Path) -> No
         (["--rate", "0"], LOOPBACK, 2, "must be above 0"),
         (["--path", "x"], LOOPBACK, 2, "must begin with /"),
         (["--verify", "all"], LOOPBACK, 2, "possible values: none, signature, chain"),
-        (["--roots", "r.pem"], LOOPBACK, 2, "--roots is for --verify chain"),
+        (["--roots", "r.pem"], LOOPBACK, 2, "--roots is only for --verify chain"),
         (["--roots", "/nonexistent.pem", "--verify", "chain"], LOOPBACK, 3, "nothing was sent"),
         (["--cdn-rules", "/nonexistent.json"], LOOPBACK, 3, "nothing was sent"),
         (["--cdn-rules", "/proc/self/cmdline"], LOOPBACK, 3, "--cdn-rules /proc/self/cmdline: "),
@@ -112,7 +114,7 @@ def test_lists_are_kept(silent: socket.socket, server: Running, tmp_path: Path) 
 
 
 def test_a_server_that_never_answers_gets_few_datagrams(silent: socket.socket, tmp_path: Path) -> None:
-    """In each try at most three, and in one all of them: an engine that stalls sends fewer."""
+    """At most three datagrams in each try, and three in at least one: a slow machine may send fewer."""
     for _ in range(3):
         (row,) = connect(tmp_path, [(HOST, "a.test", silent.getsockname()[1])], "--timeout", 6.9).rows
         # After 1 s and 3 s; the next one would be after 7 s.
@@ -127,12 +129,12 @@ def test_a_server_that_never_answers_gets_few_datagrams(silent: socket.socket, t
 
 
 def test_limits_hold(server: Running, tmp_path: Path) -> None:
-    begun = time.time_ns()
+    started_ns = time.time_ns()
     limits = ("--per-address-rate", "5", "--per-prefix-rate", "0")
     done = connect(tmp_path, names(server, 8), "--timeout", ENDS_S, limits=limits)
     times = sorted(row["sent_at"] for row in done.rows)
     # Each leaves at its time or later: the k-th not before k intervals have passed.
-    assert all(sent - begun >= k * 200_000_000 for k, sent in enumerate(times))
+    assert all(sent - started_ns >= k * 200_000_000 for k, sent in enumerate(times))
     assert {row["outcome"] for row in done.rows} == {"done"}
 
 
@@ -162,8 +164,10 @@ def test_interrupted_killed_and_resumed_every_target_has_one_row(server: Running
     assert json.loads(summary.read_text())["outcomes"]["done"] == NAMES
 
 
-def test_what_a_second_signal_cuts_off_is_closed_and_has_no_row(server: Running, tmp_path: Path) -> None:
-    """The server's first datagram comes, and nothing more."""
+def test_connections_cut_off_by_a_second_signal_are_closed_without_rows(
+    server: Running, tmp_path: Path
+) -> None:
+    """The relay passes on only the first of the server's datagrams."""
     connection_ids: list[bytes] = []
 
     def first_alone(from_server: bool, number: int, datagram: bytes) -> list[bytes]:
@@ -179,7 +183,7 @@ def test_what_a_second_signal_cuts_off_is_closed_and_has_no_row(server: Running,
         process = subprocess.Popen(argv(*options, *LOOPBACK), stderr=subprocess.DEVNULL)
         until(lambda: connection_ids[-1:] != connection_ids[:1], "something to the server's connection ID")
         process.send_signal(signal.SIGINT)
-        # A second one that comes earlier is the same to the kernel.
+        # The kernel would merge a second signal with a pending first one.
         until(lambda: pending(process.pid) == 0, "the first signal is handled")
         before = len(connection_ids)
         process.send_signal(signal.SIGINT)

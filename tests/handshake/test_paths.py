@@ -23,7 +23,7 @@ MODES = ("wait", "iack", "retry", "hello-retry")
 
 
 def lost(from_server: bool, number: int) -> Rule:
-    """Drop one datagram of a direction."""
+    """Drop one datagram in a direction."""
     return lambda towards, count, data: [] if (towards, count) == (from_server, number) else [data]
 
 
@@ -38,21 +38,21 @@ def doubled(_from_server: bool, _number: int, data: bytes) -> Iterable[bytes]:
 
 def swapped() -> Rule:
     """Pass on the datagrams of the server's first six in pairs, the later one first."""
-    kept: list[bytes] = []
+    delayed: list[bytes] = []
 
     def rule(from_server: bool, number: int, data: bytes) -> Iterable[bytes]:
         if not from_server or number >= 6:
             return [data]
         if number % 2 == 0:
-            kept.append(data)
+            delayed.append(data)
             return []
-        return [data, kept.pop()]
+        return [data, delayed.pop()]
 
     return rule
 
 
 def replayed() -> Rule:
-    """Send everything that the server has sent again before each new datagram of it."""
+    """Repeat the server's earlier datagrams (at most 29) before each new one."""
     seen: list[bytes] = []
 
     def rule(from_server: bool, _number: int, data: bytes) -> Iterable[bytes]:
@@ -82,9 +82,9 @@ def noisy(seed: int) -> Rule:
     draw = random.Random(seed)
 
     def noise(data: bytes) -> bytes:
-        # The first byte and the version stay those of a long header in half of the cases.
-        kept = data[:14] if data[0] & 0x80 and draw.random() < 0.5 else bytes([0x40]) + data[6:14]
-        return kept + draw.randbytes(draw.randrange(1, 1300))
+        # Half of the copies of a long header keep its first byte, version and connection ID.
+        header = data[:14] if data[0] & 0x80 and draw.random() < 0.5 else bytes([0x40]) + data[6:14]
+        return header + draw.randbytes(draw.randrange(1, 1300))
 
     return lambda towards, _count, data: [*(noise(data) for _ in range(20)), data] if towards else [data]
 
@@ -118,7 +118,7 @@ def test_the_response_comes_over_every_path(done: Done, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def undisturbed(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """Connections over clean paths, one after the other: a server that is slow once disturbs one of them."""
+    """Connections over clean paths, one after the other, so a delay of the server disturbs only one."""
     names = [f"clean-{number}" for number in range(5)]
     with relays(http3.port, dict.fromkeys(names, RULES["clean"])) as ports:
         targets = [(HOST, f"{name}.http3.test", port) for name, port in ports.items()]
@@ -161,7 +161,7 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Done:
     with running(folder, "quiche", endpoints) as server:
         flat = {f"{domain} {name}": rule for domain, some in rules.items() for name, rule in some.items()}
         with relays(server.port, flat) as ports:
-            # A line's port tells which datagram is lost.
+            # The port in a line identifies the lost datagram.
             targets = [(HOST, name.split()[0], port) for name, port in ports.items()]
             found = connect(folder, targets, "--timeout", WAITING_S)
         names = {port: name for name, port in ports.items()}

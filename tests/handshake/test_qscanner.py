@@ -1,4 +1,4 @@
-"""Importing QScanner's output: what it says arrives, what it does not say is null, nothing is there twice."""
+"""Import of QScanner's output: its values arrive, missing values are null, and no row appears twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def found(folder: Path) -> tuple[list[Target], QScanner]:
 
 
 def change(path: Path, line: int, **values: str) -> None:
-    """Change columns of a row of a CSV file; line 0 is the first row after the header."""
+    """Change columns in a row in a CSV file; line 0 is the first row after the header."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     rows[line] |= values
@@ -173,7 +173,7 @@ def test_failures_are_rows_with_the_text(folder: Path, text: str, columns: dict[
         ),
     ],
 )
-def test_a_line_that_cannot_be_read_is_rejected_alone(
+def test_only_an_unreadable_line_is_rejected(
     folder: Path, name: str, column: str, value: str, reason: str
 ) -> None:
     change(folder / name, 3, **{column: value})
@@ -189,9 +189,9 @@ def test_a_line_that_cannot_be_read_is_rejected_alone(
             "tls_shared_config.csv",
             3,
             {"address": "127.9.9.9"},
-            "ends in line 5 is of a target that quic_connection",
+            "ends in line 5 belongs to a target",
         ),
-        ("http_header.csv", 0, {"hostname": "x.lab"}, "ends in line 2 is of a target"),
+        ("http_header.csv", 0, {"hostname": "x.lab"}, "ends in line 2 belongs to a target"),
         ("tls_certificates.csv", 0, {"hash": "00" * 32}, "is not its hash's"),
     ],
 )
@@ -261,7 +261,7 @@ def test_parameters_of_all_kinds() -> None:
     ]
 
 
-def test_in_the_store_it_is_there_once(folder: Path, tmp_path: Path) -> None:
+def test_the_store_has_each_row_once(folder: Path, tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "FIRSTFLIGHT_RUNS": str(tmp_path / "runs"),
@@ -285,21 +285,21 @@ def test_in_the_store_it_is_there_once(folder: Path, tmp_path: Path) -> None:
     assert shown.split() == [str(ANSWERED), str(TARGETS), "1", str(ANSWERED)]
     rows = pq.read_table(tmp_path / "imports" / run / "quic_handshake.parquet").num_rows
     assert rows == TARGETS
-    mine = tmp_path / "mine.toml"
-    mine.write_text('[[rule]]\ncdn = "Mine"\nsource = "this test"\nheader = "cf-ray"\n')
+    rules_file = tmp_path / "mine.toml"
+    rules_file.write_text('[[rule]]\ncdn = "Mine"\nsource = "this test"\nheader = "cf-ray"\n')
     out = tmp_path / "mine"
     by_rules = (
         *("import", "qscanner", str(folder), "--vantage", "hamburg"),
-        *("--cdn-rules", str(mine), "--out", str(out)),
+        *("--cdn-rules", str(rules_file), "--out", str(out)),
     )
     assert "give --replace" in firstflight(*by_rules, expect=3).stderr
     firstflight(*by_rules, "--replace")
     imported = pq.read_table(out / "quic_handshake.parquet").to_pylist()
     assert [row["cdn_by_header"] for row in imported] == ["Mine"] * ANSWERED + [None] * (TARGETS - ANSWERED)
-    assert {row["ruleset"] for row in imported} == {ruleset_hash([mine])}
+    assert {row["ruleset"] for row in imported} == {ruleset_hash([rules_file])}
     assert {row["cdn_by_cname"] for row in imported} == {None}
-    mine.write_text("")
-    wrong = firstflight("import", "qscanner", str(folder), "--cdn-rules", str(mine), expect=2)
+    rules_file.write_text("")
+    wrong = firstflight("import", "qscanner", str(folder), "--cdn-rules", str(rules_file), expect=2)
     assert "expected tables [[rule]]" in wrong.stderr
     change(folder / "quic_connection_info.csv", 1, quicVersion="x")
     partly = firstflight("import", "qscanner", str(folder), expect=1)

@@ -22,7 +22,7 @@ from scanner.driver import choose
 from scanner.handshake import records as joined
 from scanner.handshake import sides, totals
 from schemas import records
-from tests import minimal
+from tests import minimal, record_rows
 
 SECOND = 10**9
 TARGETS = 4
@@ -97,7 +97,7 @@ def segments(folder: Path, kind: str, parts: list[list[dict[str, Any]]]) -> None
     folder = folder / "segments" / ("" if kind == "quic_handshake" else kind)
     folder.mkdir(parents=True, exist_ok=True)
     columns = [c for c in records.load(kind).columns if c.source == "handshake"]
-    fields = [pa.field(c.name, c.arrow_type(), c.nullable) for c in columns]
+    fields = [pa.field(c.name, c.segment_type(), c.nullable) for c in columns]
     if kind == "quic_handshake":
         fields.insert(0, pa.field("target", pa.uint32(), nullable=False))
     for number, rows in enumerate(parts, start=1):
@@ -123,19 +123,19 @@ def written(run: Run, key: StageKey, *, stopped: bool = False) -> StageReport:
 
 
 def table(run: Run, key: StageKey, kind: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(run.layout.handshakes(key, kind)).to_pylist()
+    rows: list[dict[str, Any]] = record_rows.read(run.layout.handshakes(key, kind))
     return rows
 
 
 @pytest.fixture
 def folder(run: Run, key: StageKey) -> Iterator[Path]:
-    """What an engine leaves that was killed once."""
+    """The output of an engine that was killed once and restarted."""
     folder = run.layout.stage("handshake", key)
     second = [connection(2, "timeout"), connection(1, "blocked")]
     segments(folder, "quic_handshake", [[connection(3), connection(0)], second])
     segments(folder, "certificate", [[certificate("aa"), certificate("cc", 1)], [certificate("aa", 1)], []])
-    again = [response(0, STALE), response(3), response(3)]
-    segments(folder, "http3_response", [again, [response(3), response(0)]])
+    duplicates = [response(0, STALE), response(3), response(3)]
+    segments(folder, "http3_response", [duplicates, [response(3), response(0)]])
     summary(folder)
     yield folder
 
@@ -173,7 +173,7 @@ def test_every_target_is_a_row_with_its_provenance(run: Run, key: StageKey) -> N
 
 
 @pytest.mark.usefixtures("folder")
-def test_certificates_and_responses_are_there_once(run: Run, key: StageKey) -> None:
+def test_certificates_and_responses_are_stored_once(run: Run, key: StageKey) -> None:
     written(run, key)
     certificates = table(run, key, "certificate")
     assert [(row["sha256"][:2], row["position"], row["run"]) for row in certificates] == [

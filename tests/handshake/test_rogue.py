@@ -1,9 +1,13 @@
-"""Servers that misbehave in or behind a handshake: each ends as its outcome, and none costs much memory."""
+"""Servers that misbehave during or after a handshake: their outcomes, and the engine's bounded memory."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +15,16 @@ from typing import Any
 
 import pytest
 
+from downloader.clients.contract import Request
+from firstflight.system import binaries
 from schemas import records
 
-from . import rogue, rogue_http
-from .conftest import ENDS_S, HOST, SILENT_S, Done, Target
+from . import rogue, rogue_http, rogue_tls
+from .conftest import ENDS_S, HOST, SILENT_S, TREE, Done, Target
 from .serving import connect_measured, serving
 from .test_http3 import segments
 
-# What a terminal obeys, and what ends lines, without line feeds.
+# Terminal control characters and line terminators, except for line feeds.
 OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 FAILED, OVER = "handshake_failed", ("done", "confirmed")
@@ -26,7 +32,7 @@ ANSWERED = ("done", "response", "response")
 
 
 def by(side: str, alert: int) -> dict[str, object]:
-    """Return the columns of an alert."""
+    """Return an alert's columns."""
     return {"alert": alert, "alert_by": side}
 
 
@@ -118,6 +124,8 @@ EXPECTED: dict[str, tuple[str, str, str | None, dict[str, object]]] = {
     "closed-late": ("done", "handshake", "no_response", {"close_code": 0x105, "close_by_application": True}),
     "endless-late": (FAILED, "handshake", "no_response", by("client", 80)),
     "other-message-late": (FAILED, "handshake", "no_response", by("client", 10)),
+    # Its answers come from another port: a server may not migrate (RFC 9000 9).
+    "moved": ("done", "handshake", "no_response", {}),
     # HTTP/3.
     "headers-10m": (*OVER, "malformed", http(LOAD, "HEADERS frame above the limit")),
     "headers-64k": (*ANSWERED, {}),
@@ -147,15 +155,21 @@ EXPECTED: dict[str, tuple[str, str, str | None, dict[str, object]]] = {
     "slow-headers": (*OVER, "incomplete", {}),
 }
 
-# Modes with which only the timeout ends a connection.
-UNENDING = ("slow-messages", "slow-headers", "goaway-alone", "control-endless")
-# The modes of each run, by the name of its folder.
+# In these modes a connection finishes only when it times out.
+UNENDING = ("moved", "slow-messages", "slow-headers", "goaway-alone", "control-endless")
+# Folder -> the run's modes.
 RUNS = {"ending": [mode for mode in EXPECTED if mode not in UNENDING], "unending": [*UNENDING]}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with serving("rogue", tmp_path_factory.mktemp("rogue"), "*.rogue.test") as port:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server's certificates."""
+    return tmp_path_factory.mktemp("rogue")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[int]:
+    with serving("rogue", folder, "*.rogue.test") as port:
         yield port
 
 
@@ -165,20 +179,26 @@ def named(modes: list[str], port: int) -> list[Target]:
 
 @pytest.fixture(scope="module")
 def done(server: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """The rows of all modes; `folder` has the output of each run in a folder of its own."""
+    """The rows of all modes; `folder` has a folder for the output of each run."""
     folder = tmp_path_factory.mktemp("done")
 
     def run(part: str, timeout_s: float) -> Done:
         options = ("--timeout", timeout_s, "--format", "jsonl", "--segments", folder / part / "segments")
         return connect_measured(folder / part, named(RUNS[part], server), *options)[0]
 
-    ending, unending = run("ending", ENDS_S), run("unending", SILENT_S)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as preferred:
+        preferred.bind(rogue_tls.PREFERRED)
+        preferred.setblocking(False)
+        ending, unending = run("ending", ENDS_S), run("unending", SILENT_S)
+        # A server names this address; that permits no packet to it.
+        with pytest.raises(BlockingIOError):
+            preferred.recv(2048)
     assert (ending.status, unending.status) == (0, 0), ending.messages + unending.messages
     return replace(ending, rows=ending.rows + unending.rows, folder=folder)
 
 
 def rows_beside(done: Done, kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a kind that handshakes brought along, of both runs."""
+    """Return a kind's rows that handshakes brought along, of both runs."""
     return [row for part in RUNS for row in segments(done.folder / part / "segments" / kind)]
 
 
@@ -207,17 +227,17 @@ def test_every_closed_list_holds_what_the_rows_have(done: Done) -> None:
 
 
 def test_no_server_is_sent_much(done: Done) -> None:
-    # To a slow one until the timeout: with each message the probe time-outs begin again.
+    # A slow server gets datagrams until the timeout, because each message restarts the probe timeouts.
     slow = 20 * SILENT_S
     sent = {row["domain"]: row["datagrams_sent"] for row in done.rows}
     assert {name: n for name, n in sent.items() if n > (slow if name.startswith("slow-") else 60)} == {}
 
 
-def test_what_servers_say_is_bounded_and_obeyed_by_no_terminal(done: Done) -> None:
+def test_text_of_servers_is_bounded_and_free_of_control_characters(done: Done) -> None:
     for part in RUNS:
         assert OBEYED.search((done.folder / part / "out").read_text()) is None, part
     reasons = [row["close_reason"] for row in done.rows if row["close_reason"]]
-    # Exact for programs: what is valid UTF-8 of every byte, cut after 1,000 bytes.
+    # JSON keeps the exact text: the valid UTF-8 in a string of every byte, cut after 1,000 bytes.
     assert {reason[:128] for reason in reasons} == {bytes(range(128)).decode()}
     assert max(map(len, reasons)) <= 1000 and any("\x9b31m\u202e" in reason for reason in reasons)
     assert all(len(row["transport_parameters"] or "") <= 4200 for row in done.rows)
@@ -230,15 +250,17 @@ def test_parameters_are_all_counted(done: Done) -> None:
         return found
 
     own = parameters("plain")
-    assert [one["id"] for one in parameters("parameters-twice")] == [one["id"] for one in own] * 2
+    assert [parameter["id"] for parameter in parameters("parameters-twice")] == [
+        parameter["id"] for parameter in own
+    ] * 2
     *kept, rest = parameters("parameters-1000")
     assert len(kept) + rest["more"] == len(own) + 1000
     assert parameters("parameters-long")[-1] == {"more": 1}
 
 
-def test_a_server_that_is_going_away_is_told_from_others(done: Done) -> None:
+def test_goaway_of_a_server_is_recorded(done: Done) -> None:
     responses = rows_beside(done, "http3_response")
-    going = {one["domain"].split(".")[0]: one["goaway"] for one in responses}
+    going = {response["domain"].split(".")[0]: response["goaway"] for response in responses}
     assert going.keys() == {row["domain"].split(".")[0] for row in done.rows if row["http"] == "response"}
     assert [mode for mode, goaway in going.items() if goaway] == ["goaway"]
 
@@ -247,10 +269,10 @@ def test_a_chain_of_thousands_has_few_rows(done: Done) -> None:
     certificates = rows_beside(done, "certificate")
     # The server's own in each run, 31 of the thousands, and the two chains of zeros.
     assert len(certificates) <= 40
-    assert max(one["position"] for one in certificates) == 31
+    assert max(certificate["position"] for certificate in certificates) == 31
 
 
-# Each of them is to bring up memory.
+# Each of these modes tries to make the engine use much memory.
 HEAVY = [
     *("bomb", "bomb-unannounced", "chain-100k", "chain-of-thousands", "endless-messages", "many-pieces"),
     *("parameters-long", "tickets", "headers-10m", "headers-64k", "huffman-bomb", "fields-bomb"),
@@ -261,9 +283,38 @@ MOST_MORE = 12 << 20
 
 
 def test_memory_is_bounded(server: int, tmp_path: Path) -> None:
-    """Compare the engine's peak with that of as many connections to a server that does nothing wrong."""
+    """Compare the engine's peak memory with its peak for equally many connections to a correct server."""
     count = EACH * len(HEAVY)
     _, plain = connect_measured(tmp_path / "plain", named(["plain"] * count, server), "--timeout", 2)
     done, heavy = connect_measured(tmp_path / "heavy", named(HEAVY * EACH, server), "--timeout", 2)
     assert len(done.rows) == count
     assert heavy - plain < MOST_MORE, f"{heavy >> 20} MiB against {plain >> 20} MiB"
+
+
+@pytest.mark.parametrize("client", ["quiche", "aioquic"])
+def test_downloads_send_nothing_to_the_address_that_a_server_prefers(
+    server: int, folder: Path, tmp_path: Path, client: str
+) -> None:
+    """aioquic sent a packet there, to any address and port, past the egress policy."""
+    program = {
+        "quiche": [str(binaries.find("firstflight-quic-download"))],
+        "aioquic": [sys.executable, "-m", "downloader.clients.aioquic"],
+    }
+    host = "parameters-all.rogue.test"
+    url, roots = f"https://{host}:{server}/", str(folder / "certificates" / "ca.pem")
+    request = Request(url, host, HOST, server, "/", "test", 20.0, 1000, roots)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as preferred:
+        preferred.bind(rogue_tls.PREFERRED)
+        preferred.setblocking(False)
+        done = subprocess.run(
+            [*program[client], "allow-net=127.0.0.0/8"],
+            input=replace(request, http="3").line(),
+            capture_output=True,
+            cwd=TREE,
+            env={**os.environ, "SSLKEYLOGFILE": str(tmp_path / "keys")},
+            check=False,
+        )
+        answer = json.loads(done.stdout.splitlines()[1])
+        assert (answer["end"], answer["status"]) == ("complete", 200), done.stderr
+        with pytest.raises(BlockingIOError):
+            preferred.recv(2048)

@@ -41,47 +41,47 @@ def test_a_session_is_resumed_and_the_request_taken_early(
     assert (row["second_token"], row["second_token_honoured"], row["second_retry"]) == (False, None, False)
     assert row["second_sent_at"] > row["sent_at"] and row["second_detail"] is None
     assert 0 < row["second_ack_us"] <= row["second_handshake_us"]
-    # The response to 0-RTT comes before the confirmation, which is waited for 50 ms then.
+    # The response to 0-RTT arrives before the confirmation. The engine waits another 50 ms for that.
     confirmed_us = row["second_confirmed_us"]
     assert (confirmed_us is None and http == "response") or confirmed_us >= row["second_handshake_us"]
 
 
-def test_no_certificate_comes_again(done: Done) -> None:
-    """In one of the connections: in the others a busy server may have sent its flight twice."""
+def test_the_second_connection_has_no_certificate(done: Done) -> None:
+    """One of the connections must show it: in the others a busy server may have sent its flight twice."""
     rows = [done.row(f"{mode}.http3.test") for mode, *_ in RESUMED]
     assert any(row["second_bytes_received"] < row["bytes_received"] for row in rows), rows
 
 
 @pytest.mark.usefixtures("done")
-def test_the_server_was_asked_twice(http3: Http3) -> None:
-    asked = [one[":authority"].split(".")[0] for one in http3.asked()]
-    assert asked.count("plain") == 2 and asked.count("redirect") == 2
-    assert {one[":method"] for one in http3.asked()} == {"HEAD"}
+def test_the_server_received_two_requests(http3: Http3) -> None:
+    labels = [request[":authority"].split(".")[0] for request in http3.asked()]
+    assert labels.count("plain") == 2 and labels.count("redirect") == 2
+    assert {request[":method"] for request in http3.asked()} == {"HEAD"}
 
 
-def test_without_it_there_is_none(http3: Http3, tmp_path: Path) -> None:
+def test_without_the_option_there_is_no_second_connection(http3: Http3, tmp_path: Path) -> None:
     (row,) = connect(tmp_path, [(HOST, "plain.http3.test", http3.port)]).rows
     assert row["outcome"] == "done" and row["tickets"] == 1
     assert {value for name, value in row.items() if name.startswith("second_")} == {None}
 
 
-def test_a_handshake_that_was_not_complete_has_none(http3: Http3, tmp_path: Path) -> None:
+def test_an_incomplete_handshake_has_no_second_connection(http3: Http3, tmp_path: Path) -> None:
     (row,) = connect(tmp_path, [(HOST, "plain.http3.test", http3.port)], *SECOND, "--alpn", "other").rows
     assert (row["outcome"], row["second_outcome"]) == ("handshake_failed", None)
 
 
 def test_both_connections_keep_the_limit_of_the_address(http3: Http3, tmp_path: Path) -> None:
-    begun = time.time_ns()
+    started_ns = time.time_ns()
     targets = [(HOST, f"n{number}.http3.test", http3.port) for number in range(4)]
     limits = ("--per-address-rate", "5", "--per-prefix-rate", "0")
     done = connect(tmp_path, targets, *SECOND, limits=limits)
     times = sorted(row[name] for row in done.rows for name in ("sent_at", "second_sent_at"))
     # Each leaves at its time or later: the k-th not before k intervals have passed.
-    assert len(times) == 8 and all(at - begun >= k * 200_000_000 for k, at in enumerate(times))
+    assert len(times) == 8 and all(at - started_ns >= k * 200_000_000 for k, at in enumerate(times))
 
 
 @pytest.mark.parametrize("stack", ["quic-go", "quiche"])
-def test_other_stacks_take_what_they_gave(tmp_path: Path, stack: str) -> None:
+def test_other_stacks_accept_their_tickets_and_tokens(tmp_path: Path, stack: str) -> None:
     answers = replace(endpoint(stack, "wait", None), http=Answer(200))
     with running(tmp_path, stack, [answers]) as server:
         for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""The ceiling of datagrams, and what the system refuses to send."""
+"""The limit of datagrams, and datagrams that the system refuses to send."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ RATE, NAMES = 20, 40
 
 
 def test_all_datagrams_stay_under_five_times_the_rate(tmp_path: Path) -> None:
-    """Servers that send 220 kB each within half a second could ask for an ACK by each datagram."""
+    """Each server sends 220 kB within half a second, and each datagram could cause an ACK."""
     endpoints = [
         endpoint("rogue", "endless_crypto", None, domain=f"n{number}.small.test") for number in range(NAMES)
     ]
     summary = tmp_path / "summary.json"
     limits = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", str(RATE))
     with running(tmp_path, "rogue", endpoints) as server:
-        targets = [(HOST, one.domain, server.port) for one in endpoints]
+        targets = [(HOST, served.domain, server.port) for served in endpoints]
         done = connect(tmp_path, targets, "--timeout", 2, "--summary", summary, limits=limits)
     assert (done.status, len(done.rows)) == (0, NAMES), done.messages
     found = json.loads(summary.read_text())
@@ -31,7 +31,7 @@ def test_all_datagrams_stay_under_five_times_the_rate(tmp_path: Path) -> None:
     assert found["max_datagrams_per_second"] > 2 * RATE + found["batch"]
 
 
-def test_what_the_system_refuses_is_send_failed(tmp_path: Path) -> None:
+def test_datagrams_that_the_system_refuses_are_send_failed(tmp_path: Path) -> None:
     targets = [("198.18.0.1", "a.test", 443), ("2001:db8::1", "b.test", 443)]
     path = write_targets(tmp_path / "t.csv", targets)
     allow = ("--allow-net", "198.18.0.0/15", "--allow-net", "2001:db8::/32")

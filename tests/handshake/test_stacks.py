@@ -24,7 +24,7 @@ GOOD = {
     "quic-go": ("wait",),
     "aioquic": ("iack", "wait"),
 }
-# Long enough for what such a server does send, short enough for the counts of datagrams below.
+# Long enough for all datagrams from such a server, short enough for the counts of datagrams below.
 WAITING_S = 5
 # Servers drop a connection after five seconds of silence. Far more, so that a late answer changes nothing.
 IDLE_S = 20
@@ -35,7 +35,7 @@ MILESTONES = ("ack_us", "sh_us", "certificate_us", "handshake_us", "confirmed_us
 def started(
     folder: Path, stack: str, modes: Sequence[str], timeout_s: float, sizes: Sequence[str] = ("small",)
 ) -> Done:
-    """Connect with each mode of a stack; requests are answered, so a complete handshake ends soon."""
+    """Connect to each mode of a stack. The server answers requests, so connections close soon."""
     endpoints = [
         replace(
             endpoint(stack, mode, None if mode in UNTIMED else DELAY_US, certificate=size), http=Answer(200)
@@ -44,7 +44,7 @@ def started(
         for size in sizes
     ]
     with running(folder, stack, endpoints) as server:
-        targets = [(HOST, one.domain, server.port) for one in endpoints]
+        targets = [(HOST, served.domain, server.port) for served in endpoints]
         return connect(folder, targets, "--timeout", timeout_s)
 
 
@@ -69,7 +69,7 @@ def test_every_handshake_is_complete(done: tuple[str, Done]) -> None:
         assert row["group"] == ("secp384r1" if mode == "hello_retry" else "X25519"), row
         iack = mode in ("iack", "retry_iack", "hello_retry")
         assert row["first_answer"] == ("iack" if iack else "coalesced"), row
-        # The message frames each certificate, beside the chain's own bytes.
+        # The message adds framing to each certificate of the chain.
         assert CHAIN_BYTES[size] - 10 <= row["certificate_bytes"] <= CHAIN_BYTES[size] + 80, row
         assert row["discarded"] == 0 and row["detail"] is None, row
         assert (row["http"], row["status"]) == ("response", 200), row
@@ -107,19 +107,19 @@ def test_captured_parameters_are_those_of_the_captures() -> None:
         assert json.loads(row["transport_parameters_server"]) == captured[path.stem], path
 
 
-def test_nothing_comes_before_its_declared_delay(done: tuple[str, Done]) -> None:
+def test_nothing_arrives_before_its_declared_delay(done: tuple[str, Done]) -> None:
     stack, found = done
     for row in found.rows:
         mode = row["domain"].split(".")[0]
         if mode.replace("-", "_") not in UNTIMED:
-            held = "certificate_us" if mode == "sh-then-certificate" else "sh_us"
+            delayed_column = "certificate_us" if mode == "sh-then-certificate" else "sh_us"
             # How late it is, is the machine's.
-            assert row[held] >= DELAY_US, (stack, row)
+            assert row[delayed_column] >= DELAY_US, (stack, row)
 
 
 @pytest.fixture(scope="module")
 def rogue(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """Return the rows of all modes: those that end a connection have time, the others wait for the end."""
+    """Return the rows of all modes. Modes that close a connection have a long timeout, others a short one."""
     ending = {mode for mode, outcome, *_ in MISBEHAVIOUR if outcome != "timeout"}
     waiting = {mode.replace("_", "-") for mode in stacks.find("rogue").modes} - ending
     folder = tmp_path_factory.mktemp
@@ -172,7 +172,7 @@ def test_the_manifest_says_how_handshakes_end(rogue: Done, mode: str) -> None:
 
 def test_no_server_is_sent_much(rogue: Done) -> None:
     # Within WAITING_S: the ClientHello, probe time-outs that double, ACKs, a close.
-    # Two send many datagrams themselves, each of which may get an ACK.
+    # Two modes send many datagrams, and each may get an ACK.
     most = {"endless-crypto.small.test": 202, "slow-crypto.small.test": 40}
     sent = {row["domain"]: row["datagrams_sent"] for row in rogue.rows}
     assert {name: count for name, count in sent.items() if count > most.get(name, 20)} == {}

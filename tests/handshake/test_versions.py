@@ -1,4 +1,4 @@
-"""Versions with real servers: aioquic changes to version 2 if it can, quic-go never, quiche has 1 alone."""
+"""Versions with real servers: aioquic changes to version 2 if possible, quic-go never; quiche has only 1."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_aioquic_takes_the_newest_that_is_offered(
     http3: Http3, tmp_path: Path, offered: str, version: str, change: str | None
 ) -> None:
     row = connect(tmp_path, [(HOST, NAME, http3.port)], "--version", offered).row(NAME)
-    names = ",".join({"1": ONE, "2": TWO}[one] for one in offered.split(","))
+    names = ",".join({"1": ONE, "2": TWO}[number] for number in offered.split(","))
     assert tuple(row[name] for name in COLUMNS) == ("done", version, names, f"{ONE},{TWO}", change), row
     assert (row["http"], row["status"]) == ("response", 200), row
 

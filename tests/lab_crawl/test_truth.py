@@ -10,7 +10,7 @@ import pytest
 from tests.end_to_end.site import Site, raised, without_behaviour
 
 SIZE_SLACK = 100_000
-"""A cut body has a few TLS records more than the bytes that were asked for."""
+"""A truncated body can exceed the requested number of bytes by a few TLS records."""
 
 SETTINGS = """[campaign]
 name = "files"
@@ -72,7 +72,7 @@ def test_every_row_equals_the_truth(site: Site) -> None:
 
 
 def difference(row: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row that are not what the truth says."""
+    """Return the columns in a row that differ from the truth."""
     found = {name: (row[name], wanted) for name, wanted in truth.items() if row[name] != wanted}
     size = found.get("size")
     if size and truth["size_is_lower_bound"] and 0 <= int(size[0]) - size[1] < SIZE_SLACK:

@@ -1,4 +1,4 @@
-"""One lab for most tests of the lab."""
+"""A lab for most tests in this folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def other_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab that is not up yet; stopped at the end in any case."""
+    """A lab that is not started yet. It is stopped at the end of the test."""
     made = Lab(tmp_path_factory.mktemp("other"))
     try:
         yield made

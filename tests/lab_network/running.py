@@ -14,7 +14,7 @@ FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 
 @dataclass(frozen=True)
 class Lab:
-    """The command line with one state folder."""
+    """The command line with a separate state folder."""
 
     state: Path
 
@@ -31,12 +31,12 @@ class Lab:
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=300,  # more than any limit of the lab itself, which then names what is late
+            timeout=300,  # longer than all limits of the lab, so that the lab's error message names the cause
             check=False,
         )
 
     def run(self, *args: str) -> str:
-        """Run `firstflight lab ...`, which must succeed; return its standard output."""
+        """Run `firstflight lab ...`; return the standard output. The command must succeed."""
         done = self.call(*args)
         assert done.returncode == 0, f"lab {' '.join(args)}: {done.returncode}\n{done.stderr}"
         return done.stdout

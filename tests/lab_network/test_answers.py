@@ -1,4 +1,4 @@
-"""What names answer over HTTP/3, and what the truth says of their handshakes, by the behaviour file."""
+"""HTTP/3 responses of names, and the truth about their handshakes, according to the behaviour file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_endpoint_has_a_truth(tmp_path: Path) -> None:
     assert len(list(truth.certificates())) == len({row["sha256"] for row in truth.certificates()}) > 10
 
 
-def test_flaws_are_what_they_are_called(tmp_path: Path) -> None:
+def test_certificate_flaws_match_their_names(tmp_path: Path) -> None:
     services(NET, tmp_path)
     root = x509.load_pem_x509_certificate((tmp_path / "certificates" / "ca.pem").read_bytes())
 
@@ -83,6 +83,6 @@ def test_flaws_are_what_they_are_called(tmp_path: Path) -> None:
 
 def test_a_mode_without_a_truth_is_one_sentence() -> None:
     rogue = next(e for e in NET.endpoints if e.stack == "rogue" and e.outcome != "blocked")
-    with pytest.raises(UsageError, match=r"rogue/manifest\.toml says neither"):
+    with pytest.raises(UsageError, match=r"rogue/manifest\.toml has neither"):
         HandshakeTruth(NET).columns(replace(rogue, mode="sh_then_certificate"))
     assert "sh_then_certificate" in stacks.find("rogue").modes

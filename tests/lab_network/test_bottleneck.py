@@ -1,4 +1,4 @@
-"""Rates and queues of the link, between real hosts: all waits and drops recomputed from the log's stamps."""
+"""Link rates and queues between real hosts. Each wait and drop is recomputed from the log's timestamps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ peer = "web"
 to_host = { rate_bps = 20_000_000, queue_packets = 100, queue_bytes = 40_000 }
 """
 
-# Sends datagrams of all sizes at once to a closed port.
+# Sends datagrams of various sizes back to back to a closed port.
 BURST = """
 import socket, sys
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -80,7 +80,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def net(narrow: Lab) -> Internet:
-    """What that lab declares."""
+    """Return the lab's configuration."""
     return internet.load(narrow.state / "internet.toml")
 
 
@@ -95,10 +95,10 @@ def between(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:
 
 
 def up_to_now(lab: Lab, source: str, to: str) -> list[Row]:
-    """Return the lines from one address to another up to a datagram that is sent now.
+    """Send a datagram, and return the log lines between two addresses up to and including it.
 
-    A drop is logged at its arrival, a packet that was let in at its release: until the line of the last one
-    is there, lines of packets before a drop may be missing.
+    The log has a dropped packet at its arrival, and a queued packet only at its release. Lines of packets
+    that arrived before a drop can therefore be missing until the last datagram's line is in the log.
     """
     since_ns = time.time_ns()
 
@@ -113,7 +113,7 @@ def up_to_now(lab: Lab, source: str, to: str) -> list[Row]:
         sent = (row for row in link_log.rows(lab.state / "lateness.csv") if is_last(row))
         return next((int(row["arrived_ns"]) for row in sent if row["fate"] == "sent"), None)
 
-    last_ns = until(one_passed, "a datagram that the queue takes")
+    last_ns = until(one_passed, "a datagram that the queue accepts")
     assert last_ns is not None
     rows = link_log.rows(lab.state / "lateness.csv")
     return [row for row in rows if ours(row) and int(row["arrived_ns"]) <= last_ns]
@@ -125,14 +125,14 @@ def departed(row: Row) -> int:
 
 
 def check(rows: list[Row], line: Bottleneck, delay_ns: Callable[[Row], int]) -> int:
-    """Recompute each wait and each drop of all packets of a bottleneck; return the number of drops."""
+    """Recompute each packet's wait or drop at a bottleneck; return the number of drops."""
     free, inside, drops = Fraction(0), deque[tuple[int, int]](), 0
-    # Of two stamps at one instant, the packet that was let in came first.
+    # If two packets have the same timestamp, the queued one arrived first.
     for row in sorted(rows, key=lambda row: (int(row["arrived_ns"]), int(row["release_ns"]))):
         arrived, length = int(row["arrived_ns"]), int(row["ip_length"])
         while inside and inside[0][0] <= arrived:
             inside.popleft()
-        packets, total = len(inside) + 1, length + sum(each for _, each in inside)
+        packets, total = len(inside) + 1, length + sum(size for _, size in inside)
         full = packets > (line.queue_packets or packets) or total > (line.queue_bytes or total)
         assert (row["fate"], row["dropped_by"]) == (("dropped", "queue") if full else ("sent", "")), row
         if full:
@@ -148,13 +148,13 @@ def check(rows: list[Row], line: Bottleneck, delay_ns: Callable[[Row], int]) -> 
 
 
 def delay_between(net: Internet) -> Callable[[Row], int]:
-    """Return what gives the delay of a line's packet, in ns."""
+    """Return a function that computes the delay for a line's packet, in ns."""
     owner = {ip: host.name for host in net.hosts for ip in (host.v4, host.v6, *host.more)}
     return lambda row: net.rtt_us(owner[row["src"]], owner[row["dst"]]) * 500
 
 
 def burst(lab: Lab, net: Internet, source: str, destination: str) -> list[Row]:
-    """Send 150 datagrams from one host to another; return their lines."""
+    """Send 150 datagrams from one host to another; return their log lines."""
     ends, since_ns = (net.host(source).v4, net.host(destination).v4), time.time_ns()
     lab.python(source, BURST, ends[1], "150")
 
@@ -166,16 +166,16 @@ def burst(lab: Lab, net: Internet, source: str, destination: str) -> list[Row]:
 
 
 def test_a_burst_leaves_at_the_rate_and_the_rest_is_dropped(narrow: Lab, net: Internet) -> None:
-    """Both directions of hamburg's access, each with its own limits: 30 packets to it, 6,000 bytes from it.
+    """Hamburg's access has a queue in each direction: 30 packets towards it, 6,000 bytes from it.
 
-    However slowly the sender is scheduled, the check holds; so many datagrams are more than a queue takes.
+    The check does not depend on how fast the sender is scheduled. 150 datagrams exceed both queues.
     """
     for source, destination in (("web", "hamburg"), ("hamburg", "dns")):
         line = net.bottleneck(source, destination)
         assert line is not None
         rows = burst(narrow, net, source, destination)
         key, ip = ("dst", rows[0]["dst"]) if line.to_host else ("src", rows[0]["src"])
-        # What else passes there counts, too: hamburg's ICMP in the second case.
+        # Other packets on the link count too, such as hamburg's ICMP messages in the second case.
         everything = [row for row in link_log.rows(narrow.state / "lateness.csv") if row[key] == ip]
         assert len(rows) == 150
         dropped = sum(row["dropped_by"] == "queue" for row in rows)
@@ -183,7 +183,7 @@ def test_a_burst_leaves_at_the_rate_and_the_rest_is_dropped(narrow: Lab, net: In
 
 
 def test_all_paths_of_a_host_share_its_access(narrow: Lab, net: Internet) -> None:
-    """Two packets are never on the line at once: what one source sends waits for the other's."""
+    """The link transmits one packet at a time, so packets from both sources wait for each other."""
     to, since_ns = net.host("hamburg").v4, time.time_ns()
     senders = [narrow.start(host, sys.executable, "-c", BURST, to, "25") for host in ("dns", "web")]
     assert [sender.wait() for sender in senders] == [0, 0]
@@ -199,13 +199,13 @@ def test_all_paths_of_a_host_share_its_access(narrow: Lab, net: Internet) -> Non
     assert line is not None
     assert line == net.bottleneck("web", "hamburg")
     assert {row["src"] for row in sent} == sources
-    for one, other in pairwise(sent):
-        transmission = Fraction(int(other["ip_length"]) * 8 * 10**9, line.rate_bps)
-        assert departed(other) - departed(one) > transmission - 1, (one, other)
+    for packet, next_packet in pairwise(sent):
+        transmission = Fraction(int(next_packet["ip_length"]) * 8 * 10**9, line.rate_bps)
+        assert departed(next_packet) - departed(packet) > transmission - 1, (packet, next_packet)
 
 
 def test_a_bulk_transfer_gets_the_rate(narrow: Lab, net: Internet) -> None:
-    """TCP fills the line; what the full queue drops is sent again, and arrives."""
+    """TCP fills the link. TCP retransmits the packets that the full queue drops, and all data arrives."""
     to, web = net.host("los_angeles").v4, net.host("web").v4
     line = net.bottleneck("web", "los_angeles")
     assert line is not None
@@ -217,20 +217,21 @@ def test_a_bulk_transfer_gets_the_rate(narrow: Lab, net: Internet) -> None:
     assert received == server.communicate()[0].strip()
     rows = up_to_now(narrow, web, to)
     assert len(rows) > size // 1460
-    assert check(rows, line, delay_between(net)) > 0, "no queue of 40,000 bytes takes what slow start sends"
-    # Wherever packets waited for one another, the line carried its rate, to a nanosecond per end.
+    assert check(rows, line, delay_between(net)) > 0, "slow start must overflow the queue"
+    # While packets were queued, the link ran at its rate; each end of the interval is exact to 1 ns.
     sent = sorted((row for row in rows if row["fate"] == "sent"), key=departed)
     bits = longest = 0
     since = departed(sent[0])
-    for one, other in pairwise(sent):
-        if int(other["arrived_ns"]) > departed(one):
-            bits, since = 0, departed(other)
+    for packet, next_packet in pairwise(sent):
+        if int(next_packet["arrived_ns"]) > departed(packet):
+            bits, since = 0, departed(next_packet)
             continue
-        bits += int(other["ip_length"]) * 8
+        bits += int(next_packet["ip_length"]) * 8
         longest = max(longest, bits)
-        assert abs((departed(other) - since) * line.rate_bps - bits * 10**9) <= line.rate_bps
-    # Something was dropped, so the queue was full, and what it held left in one go: all of it but for the
-    # packet that found no room, and the first, which waited for nobody. What came meanwhile is up to TCP.
+        assert abs((departed(next_packet) - since) * line.rate_bps - bits * 10**9) <= line.rate_bps
+    # There were drops, so the queue was full, and its packets left back to back. Two packets may be missing
+    # from that sequence: the dropped one, and the first one, which did not wait. TCP decides how many more
+    # packets arrived meanwhile.
     assert line.queue_bytes is not None
     assert longest >= (line.queue_bytes - 2 * 1500) * 8
     # The other direction has no rate.
@@ -281,7 +282,7 @@ def test_without_bottlenecks_nothing_is_limited() -> None:
         ),
         (
             'host = "web"\nfrom_host = { rate_bps = 9000, queue_packets = 1 }',
-            "packets from web to hamburg pass two: give that path one of its own",
+            "packets from web to hamburg pass two: declare one for the path",
         ),
     ],
 )
@@ -295,7 +296,7 @@ def test_wrong_bottlenecks(tmp_path: Path, entry: str, message: str) -> None:
 
 
 def test_two_on_a_path_need_a_third(tmp_path: Path) -> None:
-    """The path's own goes before those of its ends, in its direction alone."""
+    """A bottleneck on a path overrides the bottlenecks of both hosts, only in the declared direction."""
     file = tmp_path / "internet.toml"
     more = """
 [[bottleneck]]

@@ -1,4 +1,4 @@
-"""The supervisor's socket: no client can stop the supervisor (a Ctrl-C once did)."""
+"""The supervisor's socket: clients cannot stop the supervisor, not even with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firstflight.errors import FirstflightError, UsageError
 from lab import control, supervisor
 from lab.state import State
 
-ANSWERED = threading.Event()  # set by the handler, for a client that has disconnected by then
+ANSWERED = threading.Event()  # delays the handler's reply until the client has disconnected
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    """A supervisor's socket that answers until the test ends it."""
+    """A supervisor's socket that answers until the end of the test."""
     server = control.listen(tmp_path / "control.sock")
     ended: list[BaseException] = []
 
@@ -57,7 +57,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
     assert [type(error) for error in ended] == [SystemExit]
 
 
-def test_a_client_that_goes_away_harms_nobody(path: Path) -> None:
+def test_a_disconnecting_client_affects_no_other(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.connect(str(path))
         client.sendall(b'{"do": "wait"}\n')
@@ -76,7 +76,7 @@ def test_a_request_without_sense_is_answered_by_an_error(path: Path, request_: b
     assert control.ask(path, {}) == {"done": 0}
 
 
-def test_errors_reach_who_asked(path: Path) -> None:
+def test_errors_reach_the_requesting_client(path: Path) -> None:
     with pytest.raises(UsageError, match="epoch 9"):
         control.ask(path, {"do": "wrong"})
     with pytest.raises(FirstflightError, match="rndc"):
@@ -84,8 +84,8 @@ def test_errors_reach_who_asked(path: Path) -> None:
     assert control.ask(path, {"number": 1}) == {"done": 1}
 
 
-def test_a_lab_that_is_ready_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The socket accepts before the supervisor reports `ready`, not only some time after."""
+def test_a_ready_lab_answers_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket accepts connections before the supervisor reports `ready`."""
     state = State(tmp_path)
 
     class Reported(Exception):

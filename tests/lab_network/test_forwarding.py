@@ -1,4 +1,4 @@
-"""Vantage hosts forward for namespaces inside them, which reach the lab's hosts and nothing else."""
+"""Vantage hosts forward packets for namespaces inside them. These reach only the lab's hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.waiting import until
 SETTINGS = ("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding")
 INSIDE = ("198.18.0.80", "2001:db8:0:80::1")  # the web host
 OUTSIDE = ("203.0.113.1", "198.51.100.7", "2001:db8:ffff::1")
-# Connects to each IP/SECONDS and waits so long at most.
+# Connects to each IP/SECONDS, with this timeout.
 CONNECT = """
 import json, socket, sys
 made = {}
@@ -33,12 +33,12 @@ with Masqueraded(0, {"ipv4/tcp_sack": "0"}) as space:
 
 
 def hosts(lab: Lab) -> list[str]:
-    """Return the names of all hosts."""
+    """Return the hosts' names."""
     return list(json.loads((lab.state / "lab.json").read_text())["hosts"])
 
 
 def in_core(lab: Lab, *argv: str) -> str:
-    """Run a program in the namespace where all cables end; return what it prints."""
+    """Run a program in the namespace that has the other end of all cables; return the output."""
     pid = json.loads((lab.state / "lab.json").read_text())["pid"]
     entered = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *argv]
     return subprocess.run(entered, capture_output=True, text=True, check=True).stdout
@@ -61,12 +61,12 @@ def test_a_masqueraded_namespace_reaches_the_lab_and_nothing_else(lab: Lab) -> N
     wanted = [f"{ip}/60" for ip in INSIDE] + [f"{ip}/1" for ip in OUTSIDE]
     made = json.loads(lab.python("hamburg", MASQUERADED, CONNECT, *wanted))
     assert made == dict.fromkeys(INSIDE, "connected") | dict.fromkeys(OUTSIDE, "timed out")
-    # The host's own settings are as before.
+    # The host's settings have not changed.
     assert lab.run("exec", "hamburg", "cat", "/proc/sys/net/ipv4/tcp_sack") == "1\n"
 
     def links() -> list[str]:
         lines = lab.run("exec", "hamburg", "ip", "-o", "link").splitlines()
         return sorted(line.split(": ")[1].split("@")[0] for line in lines)
 
-    # Nothing is left of the namespace. The kernel removes its link some time after its last process.
+    # The namespace is removed. The kernel removes its link some time after the last process exits.
     until(lambda: links() == ["eth0", "lo"], lambda: links())

@@ -18,12 +18,12 @@ from tests.paper import TABLE_1
 
 NET = internet.load()
 
-# In ms, from the text of the paper.
+# Values in ms, from the text of the paper.
 MEDIANS = {"Akamai": 20.9, "Amazon": 6.4, "Cloudflare": 3.2, "Google": 30.3}
 
 
 def with_lines(tmp_path: Path, extra: str = "", **replaced: str) -> Internet:
-    """Load the behaviour file with lines added at its end and values of top-level keys replaced."""
+    """Load the behaviour file with additional lines at the end and replaced values of top-level keys."""
     text = DEFAULT.read_text(encoding="utf-8")
     for key, value in replaced.items():
         before = next(line for line in text.splitlines() if line.startswith(f"{key} = "))
@@ -65,7 +65,7 @@ def test_medians_are_exact_in_every_epoch(epoch: int, families: tuple[str, ...])
         assert median(delays[cdn]) == expected * 1000, cdn
 
 
-def test_there_is_a_tail() -> None:
+def test_the_list_has_a_long_tail() -> None:
     for cdn in ("Cloudflare", "Amazon"):
         delays = sorted(e.delay_us or 0 for e in NET.endpoints if e.cdn == cdn and e.mode == "iack")
         assert delays[-1] > 6 * median(delays), cdn
@@ -92,7 +92,7 @@ def test_addresses() -> None:
         nets = (ip_network("198.18.0.0/15"), ip_network("2001:db8::/32"))
         assert any(ip_address(endpoint.ip) in net for net in nets)
     assert all(len(those) == 1 for those in owners.values())
-    # One probe per second and address: no address may delay a campaign.
+    # The limit is one probe per second and address. No address may delay a campaign.
     assert max(len(those) for those in at.values()) == 2
     per_subnet = Counter(ip_network(f"{ip}/24", strict=False) for ip in at if ":" not in ip)
     assert max(per_subnet.values()) <= 16
@@ -113,7 +113,7 @@ def test_epochs_move_names_and_never_change_what_an_address_does() -> None:
         NET.records(4)
 
 
-def test_every_outcome_that_a_server_can_cause_is_there() -> None:
+def test_every_outcome_that_a_server_can_cause_occurs() -> None:
     assert {e.outcome for e in NET.endpoints} == {*accounting.SENT, "blocked"}
 
 
@@ -126,7 +126,7 @@ def test_round_trip_times_are_within_bounds() -> None:
     assert NET.rtt_us("hamburg", "akamai") == NET.rtt_us("akamai", "hamburg")
 
 
-def test_an_override_changes_one_name_alone(tmp_path: Path) -> None:
+def test_an_override_changes_only_its_name(tmp_path: Path) -> None:
     name = "site-017.cloudflare.test"
     changed = with_lines(tmp_path, f'\n[[override]]\ndomain = "{name}"\nmode = "wait"\ndelay_ms = 9.0\n')
     differing = [(a, b) for a, b in zip(NET.endpoints, changed.endpoints, strict=True) if a != b]

@@ -1,4 +1,4 @@
-"""The lab's mark: on its hosts, not in its core, not outside; and its effect on `--here`."""
+"""The lab's mark is on its hosts, but not in its core or outside, and has an effect on `--here`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALIAS = "alias firstflight-lab"
 
 
 def in_core(lab: Lab, *argv: str) -> str:
-    """Run a program in the supervisor's own network namespace."""
+    """Run a program in the supervisor's network namespace."""
     pid = json.loads((lab.state / "lab.json").read_text())["pid"]
     user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
     command = ["nsenter", "-t", str(pid), *user, "-n", *argv]
@@ -35,7 +35,7 @@ def test_hosts_are_marked_and_the_core_is_not(lab: Lab) -> None:
 def test_nothing_leads_out_of_the_core(lab: Lab) -> None:
     assert in_core(lab, "ip", "route") == "unreachable 198.18.0.0/15 \n"
     assert "unreachable 2001:db8::/32" in in_core(lab, "ip", "-6", "route")
-    for family in ("-4", "-6"):  # the namespace from which the lab was started is unchanged
+    for family in ("-4", "-6"):  # the caller's namespace is unchanged
         outside = subprocess.run(["ip", family, "route"], capture_output=True, text=True, check=True)
         assert "unreachable 198.18" not in outside.stdout and "2001:db8" not in outside.stdout
 
@@ -78,5 +78,5 @@ def test_here_on_another_host_is_refused(lab: Lab, tmp_path: Path, monkeypatch: 
     assert (elsewhere.returncode, "but this is another host" in elsewhere.stderr) == (2, True), (
         elsewhere.stderr
     )
-    there = lab.call("exec", "hamburg", *stage, "--here")
-    assert "run the resolve stage" in there.stderr, there.stderr
+    in_hamburg = lab.call("exec", "hamburg", *stage, "--here")
+    assert "run the resolve stage" in in_hamburg.stderr, in_hamburg.stderr

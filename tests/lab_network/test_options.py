@@ -1,4 +1,4 @@
-"""Options of probes in the lab, against `lab truth`: sizes that a path drops, ECN marks that it changes."""
+"""Probe options in the lab against `lab truth`: paths that drop large datagrams or change ECN marks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PER_STACK = 6
 
 @pytest.fixture(scope="module")
 def truth(lab: Lab) -> Iterator[dict[tuple[str, str], Row]]:
-    """The lines of `lab truth` about hamburg, by name and address."""
+    """(Name, address) to the line of `lab truth` about hamburg."""
     lines = map(json.loads, lab.run("truth", "--format", "jsonl").splitlines())
     yield {
         (line["domain"], line["ip"]): line for line in lines if line["vantage"] == "hamburg" and line["ip"]
@@ -34,7 +34,7 @@ def probe(lab: Lab, folder: Path, names: list[tuple[str, str]], *options: str) -
 
 
 def test_ecn_marks(lab: Lab, truth: dict[tuple[str, str], Row], tmp_path: Path) -> None:
-    """Some names of each stack, and all whose path or server does something with marks."""
+    """Probes some names of each stack, and all names with a path or server that treats marks specially."""
     chosen, counts = [], dict.fromkeys(("quiche", "aioquic", "quic-go", "rogue"), 0)
     for key, line in truth.items():
         special = "ecn" in line["domain"]
@@ -66,7 +66,7 @@ def test_a_path_that_drops_large_datagrams(
     rows = probe(lab, tmp_path, [key, other], "--initial-size", sizes, "--attempts", "1", "--timeout", "10")
     assert len(rows) == 10
     for row in rows:
-        one = row["domain"], row["ip"]
-        fits = row["initial_size"] <= truth[one]["largest_initial"]
+        name_and_ip = row["domain"], row["ip"]
+        fits = row["initial_size"] <= truth[name_and_ip]["largest_initial"]
         assert (row["outcome"] == "timeout") != fits, (row["initial_size"], row["outcome"])
     assert truth[key]["largest_initial"] == 1322 and truth[other]["largest_initial"] == 1452

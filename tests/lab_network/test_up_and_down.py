@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 def machine() -> dict[str, str]:
-    """Return the machine's state that a lab could have changed."""
+    """Return the parts of the machine's state that a lab could change."""
     commands = {
         "links": ["ip", "-o", "link"],
         "routes": ["ip", "route"],
@@ -59,7 +59,7 @@ def test_up_and_down_leave_the_machine_as_it_was(other_lab: Lab) -> None:
     assert machine() == before
     other_lab.run("down")
     assert machine() == before
-    # unshare, the supervisor's parent, ends behind it.
+    # unshare, the supervisor's parent, exits after it.
     until(lambda: not processes_of(other_lab), lambda: processes_of(other_lab))
     assert other_lab.call("down").returncode == 0
 
@@ -71,7 +71,7 @@ def test_two_labs_do_not_meet(lab: Lab, other_lab: Lab) -> None:
     assert json.loads(other_lab.run("status"))["epoch"] == 2
 
 
-def test_folders_where_one_stands_are_taken_for_no_part_of_it(other_lab: Lab, tmp_path: Path) -> None:
+def test_folders_of_the_working_directory_do_not_hide_our_modules(other_lab: Lab, tmp_path: Path) -> None:
     """A lab's state named `lab` has folders with the names of this project's modules."""
     (tmp_path / "lab" / "certificates").mkdir(parents=True)
     (tmp_path / "firstflight").mkdir()
@@ -81,19 +81,19 @@ def test_folders_where_one_stands_are_taken_for_no_part_of_it(other_lab: Lab, tm
 
 
 def test_a_lab_that_is_up_is_not_raised_again(lab: Lab) -> None:
-    again = lab.call("up")
-    assert again.returncode == 2
-    assert "up already" in again.stderr
-    assert "Traceback" not in again.stderr
+    second_up = lab.call("up")
+    assert second_up.returncode == 2
+    assert "up already" in second_up.stderr
+    assert "Traceback" not in second_up.stderr
 
 
 def test_of_two_that_start_a_lab_at_once_one_does(other_lab: Lab) -> None:
     argv = [FIRSTFLIGHT, "lab", "up"]
     pipe = subprocess.PIPE
     both = [subprocess.Popen(argv, env=other_lab.environment, cwd=ROOT, stderr=pipe) for _ in range(2)]
-    errors = [one.communicate(timeout=300)[1].decode() for one in both]
-    assert sorted(one.returncode for one in both) == [0, 2], errors
-    (refused,) = [error for one, error in zip(both, errors, strict=True) if one.returncode == 2]
+    errors = [process.communicate(timeout=300)[1].decode() for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], errors
+    (refused,) = [error for process, error in zip(both, errors, strict=True) if process.returncode == 2]
     assert "is being started by another process" in refused or "is up already" in refused
     assert set(json.loads(other_lab.run("status"))["services"].values()) == {"up"}
     other_lab.run("down")
@@ -117,7 +117,7 @@ def test_a_state_folder_that_cannot_be_locked_is_named(
 def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
     other_lab.run("up")
     os.kill(json.loads((other_lab.state / "lab.json").read_text())["pid"], signal.SIGKILL)
-    until(lambda: processes_of(other_lab) == [], "the end of all its processes")
+    until(lambda: processes_of(other_lab) == [], "the exit of all its processes")
     refused = other_lab.call("exec", "hamburg", "true")
     assert (refused.returncode, "not up" in refused.stderr) == (2, True)
     other_lab.run("up")
@@ -148,7 +148,7 @@ def test_a_root_without_the_right_to_make_namespaces_gets_a_message(other_lab: L
         check=False,
     )
     assert (failed.returncode, failed.stderr.count("\n")) == (2, 1), failed.stderr
-    assert "may not make namespaces" in failed.stderr and "give root CAP_SYS_ADMIN here" in failed.stderr
+    assert "may not create namespaces" in failed.stderr and "give root CAP_SYS_ADMIN here" in failed.stderr
     assert processes_of(other_lab) == []
 
 

@@ -1,1 +1,1 @@
-"""The lab's QUIC servers, started on loopback and read by a client that shares no code with the tools."""
+"""The lab's QUIC servers, started on loopback and tested with a client that shares no code with the tools."""

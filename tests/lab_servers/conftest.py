@@ -1,4 +1,4 @@
-"""One server of each stack for all tests of this folder."""
+"""One server of each stack, for all tests in this folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab import stacks
 from .running import Running, endpoint, running
 
 QUICHE_DELAY_US = 3200
-SECOND_DELAY_US = 9000  # of the second address
+SECOND_DELAY_US = 9000  # for the second address
 # Whole milliseconds and fractions, hundreds apart, to detect a timer that rounds.
 QUICHE_DELAYS_US = (300, 6400, 20_900, 30_300)
 CERTIFICATE_DELAY_US = 15_000

@@ -1,7 +1,7 @@
-"""A client of one Initial: sends a ClientHello, and parses every datagram of the answer.
+"""A client with a single Initial: sends a ClientHello, and parses every datagram of the answer.
 
-Built on aioquic's TLS messages, packet headers and packet protection, so that it shares no code with the
-servers in Rust and Go, nor with `wire`. Times are the kernel's receive stamps.
+It uses aioquic's TLS messages, packet headers and packet protection, so it shares no code with the servers in
+Rust and Go or with `wire`. Times are the kernel's receive timestamps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HELLO_RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb
 
 @dataclass
 class Packet:
-    """One packet of a datagram: its header, and its contents if it is a decrypted Initial."""
+    """One packet in a datagram: header, and contents if it is a decrypted Initial."""
 
     header: QuicHeader
     size: int
@@ -131,7 +131,7 @@ class Client:
                 cipher_suites=[0x1301, 0x1302, 0x1303],
                 legacy_compression_methods=[0],
                 alpn_protocols=["h3"],
-                # The secret is never computed: any 32 bytes are a point of X25519.
+                # Any 32 bytes are a valid X25519 key share. The client never computes the shared secret.
                 key_share=[(tls.Group.X25519, os.urandom(32))],
                 server_name=self.sni,
                 signature_algorithms=[0x0403, 0x0503, 0x0804, 0x0805],
@@ -179,7 +179,7 @@ class Client:
         self.socket.sendto(self._initial(bytes([0x1C, 0, 0, 0]), b"", 1200), self.address)
 
     def follow_retry(self, datagram: Datagram) -> None:
-        """Send the ClientHello again after a Retry, whose integrity tag must be right."""
+        """Send the ClientHello again after a Retry. The Retry's integrity tag must be valid."""
         header = datagram.packets[0].header
         assert header.packet_type == QuicPacketType.RETRY
         self.dcid = header.source_cid
@@ -187,13 +187,13 @@ class Client:
         self.send_hello(header.token)
 
     def read(self, seconds: float, *, until: int | None = None) -> list[Datagram]:
-        """Return datagrams of the next `seconds`, or the next `until` of them if they arrive sooner."""
+        """Return the datagrams of the next `seconds`, but at most `until` datagrams."""
         return list(self._read(time.time() + seconds, until))
 
     def _read(self, end: float, until: int | None) -> Iterator[Datagram]:
         count = 0
         while until is None or count < until:
-            # Datagrams that have already arrived are read, even after the deadline.
+            # Even after the deadline, datagrams that have already arrived are read.
             self.socket.settimeout(max(end - time.time(), 0.001))
             try:
                 data, ancillary, _, peer = self.socket.recvmsg(65536, 256)
@@ -214,16 +214,16 @@ class Client:
         buffer = Buffer(data=data)
         while not buffer.eof():
             start = buffer.tell()
-            # quiche fills a datagram with zeros after its packets instead of PADDING in one.
+            # quiche fills a datagram with zeros after its packets, instead of a PADDING frame in a packet.
             if not any(data[start:]):
                 break
             header = pull_quic_header(buffer, host_cid_length=len(self.scid))
             packet = Packet(header, header.packet_length)
             packets.append(packet)
             if header.packet_type == QuicPacketType.RETRY:
-                whole = data[start : start + header.packet_length]
+                encrypted = data[start : start + header.packet_length]
                 packet.opened = header.integrity_tag == get_retry_integrity_tag(
-                    whole[:-16], self.dcid, VERSION
+                    encrypted[:-16], self.dcid, VERSION
                 )
             if header.packet_type == QuicPacketType.INITIAL:
                 self._open(packet, data[start : start + header.packet_length], buffer.tell() - start)
@@ -247,7 +247,7 @@ class Client:
 
 
 def _parse(packet: Packet, buffer: Buffer) -> None:
-    """Parse the frames that an Initial may hold (RFC 9000, 12.4), consecutive PADDING as one."""
+    """Parse the frames of an Initial (RFC 9000 12.4); consecutive PADDING counts as one frame."""
     while not buffer.eof():
         kind = buffer.pull_uint_var()
         if kind == 0:
@@ -280,7 +280,7 @@ def _parse(packet: Packet, buffer: Buffer) -> None:
 
 
 def gap_us(datagrams: list[Datagram]) -> float:
-    """Return the time from the first datagram with an ACK to the first with the ServerHello's first byte."""
+    """Return the time from the first datagram with an ACK to the first with the start of the ServerHello."""
     ack = next(datagram for datagram in datagrams if datagram.has_ack)
     hello = next(datagram for datagram in datagrams if datagram.has_server_hello)
     return hello.at_us - ack.at_us

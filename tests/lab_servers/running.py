@@ -1,4 +1,4 @@
-"""Starts a server of the lab on loopback, as the lab would, from endpoints."""
+"""Starts a server of the lab on loopback, with the lab's configuration for the given endpoints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def endpoint(
     domain: str | None = None,
     ip: str = HOST,
 ) -> Endpoint:
-    """Return an endpoint on loopback, by default named after its mode."""
+    """Return an endpoint on loopback. By default, its name contains the mode."""
     name = domain or f"{mode.replace('_', '-')}.{certificate}.test"
     assert certificate in CHAIN_BYTES
     return Endpoint(
@@ -44,7 +44,7 @@ def endpoint(
 
 
 class Running:
-    """A server that is up: its port and the certificate that its clients trust."""
+    """A running server: the port, and the certificate that clients trust."""
 
     def __init__(self, stack: str, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
         self.stack = stack
@@ -57,15 +57,15 @@ class Running:
 def running(
     folder: Path, stack: str, endpoints: list[Endpoint], more: Mapping[str, object] | None = None
 ) -> Iterator[Running]:
-    """Run one server for these endpoints until the block ends; it must still run then.
+    """Run a server for these endpoints during the block. It must still run at the end of the block.
 
-    `more`: what its configuration has besides.
+    `more`: additional configuration.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
         port = int(free.getsockname()[1])
     authority = make_authority(folder)
-    names = sorted({"*." + one.domain.partition(".")[2] for one in endpoints})
+    names = sorted({"*." + endpoint.domain.partition(".")[2] for endpoint in endpoints})
     certificates = {
         size: issue(authority, f"{stack}-{size}", names, chain_bytes=length)
         for size, length in CHAIN_BYTES.items()
@@ -82,13 +82,13 @@ def running(
         first = process.stdout.readline()
         assert first == "READY\n", f"{stack} printed {first!r}"
         killer.cancel()
-        # As the lab does for servers with declared delays.
+        # The lab does the same for servers with declared delays.
         if stacks.find(stack).realtime:
             with suppress(PermissionError):
                 os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(5))
         yield Running(stack, port, authority.path, process)
         time.sleep(0.05)
-        assert process.poll() is None, f"{stack} ended: {process.stdout.read()}"
+        assert process.poll() is None, f"{stack} exited: {process.stdout.read()}"
     finally:
         killer.cancel()
         process.kill()

@@ -1,4 +1,4 @@
-"""What each stack of the lab mirrors of an ECN mark, as its manifest says."""
+"""The lab's stacks mirror ECN marks as their manifests declare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .running import HOST, Running
 
 
 def probe(server: Running, folder: Path, mark: str, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Return rows of probes with an ECN mark, by name."""
+    """Return each name's row from probes with an ECN mark."""
     targets = folder / "targets.csv"
     targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
     done = subprocess.run(
@@ -63,4 +63,4 @@ def test_rogue_modes(server: Running, tmp_path: Path) -> None:
         seen = [row[f"ack_{each}"] for each in ("ect0", "ect1", "ce")]
         assert row["ecn_verdict"] == manifest.ecn.get(mode, "not_mirrored"), name
         assert seen == counts.get(mode, [None] * 3), name
-        assert row["received_ect0"] == 0, "the rogue marks nothing"
+        assert row["received_ect0"] == 0, "the rogue sets no ECN marks"

@@ -28,9 +28,9 @@ SILENCE_S = 0.15
 def ask(
     server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S, datagrams: int = 1
 ) -> list[Datagram]:
-    """Run one probe: ClientHello, at least so many answers, further ones within SILENCE_S, close.
+    """Run one probe: send a ClientHello, read at least `datagrams` answers, and close.
 
-    After a Retry, returns the answers to the token.
+    Also reads further answers within SILENCE_S. After a Retry, returns the answers to the token.
     """
     with Client(ip, server.port, name) as client:
         client.send_hello()
@@ -54,10 +54,10 @@ def between(answers: list[Datagram]) -> float:
 def waits(
     server: Running, name: str, delay_us: float, gap: Callable[[list[Datagram]], float] = gap_us
 ) -> bool:
-    """Return whether the second answer arrives so long after the first.
+    """Return whether the second answer arrives at least `delay_us` after the first.
 
-    A late stamp of the first one shortens the gap, whatever the server does; of some tries the longest gap is
-    short only if the server sends early every time.
+    A late timestamp of the first answer shortens the gap. The longest gap of several tries is only too short
+    if the server sends early every time.
     """
     return max(gap(ask(server, name, datagrams=2)) for _ in range(7)) >= delay_us
 
@@ -84,10 +84,10 @@ def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> N
 
 @pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
 def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
-    """The median gap is the declared one within 0.2 ms, which detects a timer that rounds or adds.
+    """The median gap equals the declared delay within 0.2 ms, to detect a timer that rounds or adds.
 
-    By the kernel's receive stamps, which on loopback are taken while the server sends: one is late only when
-    the server loses the core, and it runs at real-time priority.
+    On loopback, the kernel takes the receive timestamps while the server sends. A timestamp is late only if
+    the server loses the core, and the server runs at real-time priority.
     """
     gaps = []
     for _ in range(60):
@@ -101,7 +101,7 @@ def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
 
 
 def is_kept(gaps: list[float], delay_us: float) -> bool:
-    """Return whether answers came as late as declared, in the median."""
+    """Return whether the median gap is the declared delay."""
     return abs(statistics.median(gaps) - delay_us) <= 200
 
 
@@ -119,7 +119,7 @@ def is_kept(gaps: list[float], delay_us: float) -> bool:
     indirect=["server"],
 )
 def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us: int) -> None:
-    # A large flight is three datagrams before the limit of amplification ends it, some stacks' a fourth.
+    # The amplification limit stops a large flight after three datagrams, or four with some stacks.
     answers = ask(server, name, datagrams=3 if "large" in name else 1)
     opened(answers)
     first = answers[0]
@@ -129,7 +129,7 @@ def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us
     assert first.at_us >= delay_us
     if "large" in name:
         credit = 3 * 1252
-        # quic-go checks the limit before each datagram, not with it.
+        # quic-go checks the limit before each datagram, without the datagram's size.
         last = first.size if server.stack == "quic-go" else 0
         assert sum(answer.size for answer in answers) <= credit + last
         assert sum(answer.size for answer in answers) > 2 * 1252
@@ -140,9 +140,9 @@ def test_quiche_asks_for_another_key_share(quiche: Running) -> None:
     opened(answers)
     answer, *later = answers
     assert answer.frames() == ["ack", "crypto"]
-    # On a busy machine it may have been sent again before the client closed.
-    again = [piece for one in later for packet in one.packets for piece in packet.crypto]
-    assert all(piece == answer.packets[0].crypto[0] for piece in again)
+    # On a busy machine, the server may retransmit before the client closes.
+    repeated = [piece for later_answer in later for packet in later_answer.packets for piece in packet.crypto]
+    assert all(piece == answer.packets[0].crypto[0] for piece in repeated)
     (_, hello) = answer.packets[0].crypto[0]
     assert hello[0] == 2
     assert hello[6:38] == HELLO_RETRY_RANDOM
@@ -168,7 +168,7 @@ def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
 
 def test_the_address_and_the_name_decide(quiche: Running) -> None:
     def declared(name: str | None, ip: str) -> float:
-        """Return which of the two delays the answering endpoint has: the one next to the median gap."""
+        """Return the answering endpoint's delay: the declared delay closest to the median gap."""
         gap = statistics.median(gap_us(ask(quiche, name, ip, datagrams=2)) for _ in range(9))
         return min((QUICHE_DELAY_US, SECOND_DELAY_US), key=lambda delay_us: abs(gap - delay_us))
 
@@ -179,11 +179,11 @@ def test_the_address_and_the_name_decide(quiche: Running) -> None:
     assert ask(quiche, "six.small.test", "::1")[0].has_server_hello
 
 
-def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
-    """Long enough to detect a server that retransmits after 1 s (its first probe timeout)."""
+def test_nothing_arrives_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
+    """Waits long enough to detect a server that retransmits after 1 s (its first probe timeout)."""
     talking = [quiche, aioquic, quicgo]
-    # A server that is suspended until its probe timeout may send once more before it reads the close; one
-    # that ignores the close does so every time.
+    # A server that is suspended until its probe timeout may send once more before it reads the close. A
+    # server that ignores the close sends every time.
     for _ in range(5):
         talking = still_talking_after_close(talking)
         if not talking:
@@ -192,7 +192,7 @@ def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo
 
 
 def still_talking_after_close(servers: list[Running]) -> list[Running]:
-    """Return those that send something after they were sent a close."""
+    """Return the servers that still send after they received a close."""
     clients = []
     for server in servers:
         client = Client(HOST, server.port, "wait.small.test")
@@ -212,7 +212,7 @@ def still_talking_after_close(servers: list[Running]) -> list[Running]:
 
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go", "rogue"], indirect=True)
 def test_garbage_is_survived(server: Running) -> None:
-    """Datagrams of all sizes and first bytes, and damaged Initials; then a proper answer as before."""
+    """After datagrams of many sizes and first bytes and damaged Initials, the server still answers."""
     name = "split-packets.small.test" if server.stack == "rogue" else "wait.small.test"
     with Client(HOST, server.port, name) as client:
         for first in range(256):

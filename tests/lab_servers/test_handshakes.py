@@ -29,7 +29,7 @@ class Handshake(QuicConnectionProtocol):
 
 
 async def handshake(server: Running, name: str) -> tuple[str | None, list[x509.Certificate]]:
-    """Connect, and return the negotiated protocol and the certificates that were sent."""
+    """Connect; return the negotiated protocol and the server's certificates."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
     async with asyncio.timeout(60):

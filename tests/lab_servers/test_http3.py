@@ -1,4 +1,4 @@
-"""HTTP/3 of the real stacks, read by aioquic's client: SETTINGS, and the declared answer to HEAD and GET."""
+"""HTTP/3 of the real stacks, read with aioquic: SETTINGS, and the declared responses to HEAD and GET."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
-    """One server of each stack; what a name answers is in its first label."""
+    """Start one server of each stack; the first label of a name selects the response."""
     with ExitStack() as stack:
         started = {}
         for name in STACKS:
@@ -61,7 +61,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runn
 
 @dataclass
 class Answered:
-    """What a request brought."""
+    """A request's result."""
 
     fields: list[tuple[str, str]] = field(default_factory=list)
     settings: dict[int, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Answered:
 
 
 class Asking(QuicConnectionProtocol):
-    """A client of HTTP/3 that waits for one response."""
+    """An HTTP/3 client that waits for one response."""
 
     ended: int | None = None
     http: H3Connection | None = None
@@ -81,7 +81,7 @@ class Asking(QuicConnectionProtocol):
         self.has_settings = asyncio.Event()
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Note SETTINGS, the response, or the end of the connection."""
+        """Record SETTINGS, the response, or the end of the connection."""
         if isinstance(event, HandshakeCompleted):
             self.http = H3Connection(self._quic)
         if isinstance(event, ConnectionTerminated):
@@ -97,7 +97,7 @@ class Asking(QuicConnectionProtocol):
 
 
 async def request(server: Running, name: str, method: str, patience_s: float = PATIENCE_S) -> Answered:
-    """Ask once; return what comes until `patience_s` after the server's SETTINGS."""
+    """Send one request; return the data that arrives until `patience_s` after the server's SETTINGS."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
     async with connect(HOST, server.port, configuration=configuration, create_protocol=Asking) as client:
@@ -137,7 +137,7 @@ def test_the_declared_answer(
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_late_answer_and_none(servers: dict[str, Running], stack: str) -> None:
+def test_a_late_and_a_missing_answer(servers: dict[str, Running], stack: str) -> None:
     late = asyncio.run(request(servers[stack], "late.small.test", "HEAD"))
     assert late.fields[0] == (":status", "503") and (late.after_s or 0) >= LATE_US / 1e6
     silent = asyncio.run(request(servers[stack], "silent.small.test", "HEAD", patience_s=0.3))
@@ -147,7 +147,10 @@ def test_a_late_answer_and_none(servers: dict[str, Running], stack: str) -> None
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("size", CHAIN_BYTES)
 def test_http3_adds_nothing_to_the_first_flight(servers: dict[str, Running], stack: str, size: str) -> None:
-    """No packet of 1-RTT comes before the client's Finished but quic-go's own: SETTINGS would be in one."""
+    """Servers send no 1-RTT packet, and so no SETTINGS, before the client's Finished.
+
+    quic-go sends 1-RTT packets, but without SETTINGS.
+    """
     with Client(HOST, servers[stack].port, f"moved.{size}.test") as client:
         client.send_hello()
         answers = client.read(PATIENCE_S, until=2) + client.read(0.15)
@@ -158,7 +161,7 @@ def test_http3_adds_nothing_to_the_first_flight(servers: dict[str, Running], sta
 
 
 class AskingForALine(QuicConnectionProtocol):
-    """A client of HTTP/0.9 that waits for the end of one response."""
+    """An HTTP/0.9 client that waits for a complete response."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -166,7 +169,7 @@ class AskingForALine(QuicConnectionProtocol):
         self.came = asyncio.Event()
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Note the response."""
+        """Record the response."""
         if isinstance(event, StreamDataReceived):
             self.body += event.data
             if event.end_stream:
@@ -174,9 +177,9 @@ class AskingForALine(QuicConnectionProtocol):
 
 
 def test_http09_answers_with_a_line(tmp_path: Path) -> None:
-    """What clients without HTTP/3 ask for."""
+    """Clients without HTTP/3 use HTTP/0.9."""
 
-    async def asked(server: Running) -> bytes:
+    async def answer_to_request(server: Running) -> bytes:
         configuration = QuicConfiguration(alpn_protocols=["hq-interop"], server_name="a.small.test")
         configuration.load_verify_locations(str(server.authority))
         async with connect(
@@ -192,7 +195,7 @@ def test_http09_answers_with_a_line(tmp_path: Path) -> None:
     plain = endpoint("aioquic", "iack", None)
     line = replace(plain, domain="a.small.test", alpn="hq-interop", http=Answer(200, FIELDS))
     with running(tmp_path, "aioquic", [line]) as server:
-        assert asyncio.run(asked(server)) == b"\r\n"
+        assert asyncio.run(answer_to_request(server)) == b"\r\n"
 
 
 def test_other_protocols_end_the_handshake(servers: dict[str, Running]) -> None:
@@ -203,7 +206,7 @@ def test_other_protocols_end_the_handshake(servers: dict[str, Running]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "alpn", "words"), [("quiche", "h2", "h3 alone"), ("quic-go", "", "is empty")]
+    ("stack", "alpn", "words"), [("quiche", "h2", "only h3"), ("quic-go", "", "is empty")]
 )
 def test_a_protocol_that_a_stack_cannot_have_is_refused(
     tmp_path: Path, stack: str, alpn: str, words: str

@@ -1,4 +1,4 @@
-"""When servers retransmit a flight that nobody acknowledges: the prober's rows against a capture of it."""
+"""Times of servers' retransmissions of an unacknowledged flight: the prober's rows against a capture."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Row = dict[str, Any]
 
 LISTEN_S = 4.0
 PING, CRYPTO = 1, 6  # RFC 9000 19
-# Socket and capture have one stamp of a datagram; both times are floored.
+# Socket and capture have the same timestamp for a datagram; both times are floored.
 ROUNDING_US = 1
-# By server and name: the default probe timeout of its stack, which its timers never undercut.
+# The default probe timeout (PTO) of the stack by server and name: no timer of the stack is shorter.
 PTO_US = {
     ("quiche", "wait.small.test"): 999_000,
     ("quiche", "iack.small.test"): 999_000,
@@ -34,35 +34,35 @@ PTO_US = {
 
 @dataclass(frozen=True)
 class Heard:
-    """A probe's row, and the packets of its connection in the capture."""
+    """A probe's row, and the connection's packets in the capture."""
 
     row: Row
     packets: list[Row]
 
     @property
     def of_server(self) -> list[Row]:
-        """Packets of the server before the close."""
+        """Packets from the server before the close."""
         close = self.of_client[-1]["time_ns"]
-        return [each for each in self.packets if not each["from_client"] and each["time_ns"] < close]
+        return [packet for packet in self.packets if not packet["from_client"] and packet["time_ns"] < close]
 
     @property
     def of_client(self) -> list[Row]:
-        return [each for each in self.packets if each["from_client"]]
+        return [packet for packet in self.packets if packet["from_client"]]
 
     def arrivals(self) -> list[int]:
-        """Return when datagrams with repeated CRYPTO bytes or a PING came, in us from the Initial."""
+        """Return arrival times of datagrams with repeated CRYPTO bytes or a PING, in us after the Initial."""
         end, times, hello = 0, [], None
         for packet in self.of_server:
             if packet["type"] != "initial" or not packet["opened"]:
                 continue
-            at, again = packet["time_ns"], False
+            at, is_repeated = packet["time_ns"], False
             for frame in json.loads(packet["frame_details"]):
-                again |= frame["type"] == PING
+                is_repeated |= frame["type"] == PING
                 if frame["type"] == CRYPTO:
-                    again |= frame["offset"] < end
+                    is_repeated |= frame["offset"] < end
                     end = max(end, frame["offset"] + frame["length"])
                     hello = hello or at
-            if again and hello and at > hello:
+            if is_repeated and hello and at > hello:
                 times.append((at - self.row["sent_at"]) // 1000)
         return sorted(set(times))
 
@@ -75,7 +75,7 @@ def heard(
     rogue: Running,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[tuple[str, str], Heard]]:
-    """All servers, listened to in one run."""
+    """Probe all servers in a single run, with a listening period."""
     folder = tmp_path_factory.mktemp("listening")
     servers = {"quiche": quiche, "aioquic": aioquic, "quic-go": quicgo, "rogue": rogue}
     ports = {server.port: name for name, server in servers.items()}
@@ -100,20 +100,20 @@ def heard(
     packets = dissected(folder / "probe.pcap", "--kind", "quic_packet")
     found = {}
     for row in map(json.loads, done.stdout.splitlines()):
-        own = [each for each in packets if each["client_scid"] == row["client_cid"]]
-        own.sort(key=lambda each: each["time_ns"])
-        found[ports[row["port"]], row["domain"]] = Heard(row, own)
+        connection_packets = [packet for packet in packets if packet["client_scid"] == row["client_cid"]]
+        connection_packets.sort(key=lambda packet: packet["time_ns"])
+        found[ports[row["port"]], row["domain"]] = Heard(row, connection_packets)
     assert found.keys() == PTO_US.keys()
     yield found
 
 
 def test_nothing_is_sent_while_a_server_is_listened_to(heard: dict[tuple[str, str], Heard]) -> None:
-    for key, one in heard.items():
-        datagrams = sorted({each["time_ns"] for each in one.of_client})
-        assert len(datagrams) == 2, (key, one.of_client)
+    for key, probe in heard.items():
+        datagrams = sorted({packet["time_ns"] for packet in probe.of_client})
+        assert len(datagrams) == 2, (key, probe.of_client)
         assert datagrams[1] - datagrams[0] >= LISTEN_S * 1e9, key
-        assert one.row["listened_s"] >= LISTEN_S, key
-        assert (one.row["attempts"], one.row["outcome"]) == (
+        assert probe.row["listened_s"] >= LISTEN_S, key
+        assert (probe.row["attempts"], probe.row["outcome"]) == (
             1,
             "iack" if "wait" not in key[1] else "coalesced",
         )
@@ -121,32 +121,32 @@ def test_nothing_is_sent_while_a_server_is_listened_to(heard: dict[tuple[str, st
 
 def test_retransmissions_are_those_of_the_capture(heard: dict[tuple[str, str], Heard]) -> None:
     apart = []
-    for key, one in heard.items():
-        arrivals = one.arrivals()
-        assert len(arrivals) == one.row["retransmissions"] == len(one.row["retransmission_us"]), (
+    for key, probe in heard.items():
+        arrivals = probe.arrivals()
+        assert len(arrivals) == probe.row["retransmissions"] == len(probe.row["retransmission_us"]), (
             key,
             arrivals,
         )
         apart += [
             abs(seen - captured)
-            for seen, captured in zip(one.row["retransmission_us"], arrivals, strict=True)
+            for seen, captured in zip(probe.row["retransmission_us"], arrivals, strict=True)
         ]
     assert len(apart) >= len(PTO_US) and max(apart) <= ROUNDING_US, apart
 
 
 def test_bytes_and_datagrams_count_until_the_close(heard: dict[tuple[str, str], Heard]) -> None:
-    for key, one in heard.items():
-        datagrams = {each["time_ns"]: each["datagram_size"] for each in one.of_server}
-        seen = (one.row["datagrams_received"], one.row["bytes_received"])
+    for key, probe in heard.items():
+        datagrams = {packet["time_ns"]: packet["datagram_size"] for packet in probe.of_server}
+        seen = (probe.row["datagrams_received"], probe.row["bytes_received"])
         assert seen == (len(datagrams), sum(datagrams.values())), key
 
 
 def too_early(times: list[int], pto_us: int, at_once: int) -> list[str]:
-    """Return what shows that a timer expired early; `times`: of retransmissions, in us from the Initial.
+    """Return evidence of a timer that expired early; `times`: of retransmissions, in us after the Initial.
 
-    No timer starts before the Initial, and each lasts twice as long as the one before (RFC 9002 6.2.1):
-    expiry n, from 0, is not before 2 ** (n + 1) - 1 timeouts, and sends `at_once` datagrams at most. A late
-    datagram is no further expiry.
+    No timer starts before the Initial, and each lasts twice as long as the previous one (RFC 9002 6.2.1).
+    Expiry n, counted from 0, is therefore at 2 ** (n + 1) - 1 timeouts or later. Each expiry sends at most
+    `at_once` datagrams. A late datagram does not count as another expiry.
     """
     found, expiries, bound = [], 0, pto_us
     while bound <= max(times) + pto_us:
@@ -160,15 +160,17 @@ def too_early(times: list[int], pto_us: int, at_once: int) -> list[str]:
 def test_no_server_retransmits_before_its_probe_timeout_and_each_waits_twice_as_long(
     heard: dict[tuple[str, str], Heard],
 ) -> None:
-    times = {key: one.row["retransmission_us"] for key, one in heard.items()}
+    times = {key: probe.row["retransmission_us"] for key, probe in heard.items()}
     assert all(times.values())
     for key, pto_us in PTO_US.items():
         assert too_early(times[key], pto_us, at_once(key)) == [], (key, times[key])
-    # Timers a fifth too short; a machine that makes one server's datagrams so late does not do it to most.
+    # Timers that are a fifth too short are detected. A busy machine may delay one server's datagrams enough
+    # to hide this, but not most servers'.
     short = {key: [at * 8 // 10 for at in times[key]] for key in times}
     found = [key for key, pto_us in PTO_US.items() if too_early(short[key], pto_us, at_once(key))]
     assert len(found) > len(PTO_US) / 2, times
-    # Timers that stay as long as the first: the rogue, whose timeouts no limit of amplification ends.
+    # Timers that do not double are detected. This uses the rogue, because no amplification limit stops its
+    # timeouts.
     rogue = next(key for key in PTO_US if key[0] == "rogue")
     even = [PTO_US[rogue] * number for number, _ in enumerate(times[rogue], start=1)]
     assert too_early(even, PTO_US[rogue], at_once(rogue))

@@ -1,4 +1,4 @@
-"""The prober assigns each mode the outcome that its README documents."""
+"""The prober reports the documented outcome for each mode of the servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .running import HOST, Running
 
 Row = dict[str, Any]
 
-# The prober's answer windows: for names that answer, and for those that do not, or not with a ServerHello.
+# The prober's answer windows: for names with a ServerHello, and for names without an answer or ServerHello.
 WINDOW_S, SILENT_S = 30, 8
 SILENT = {
     f"{label}.small.test"
@@ -25,10 +25,11 @@ SILENT = {
         *("malformed-frames", "undecryptable"),
     )
 }
-LATE_US = WINDOW_S * 1_000_000  # later datagrams are no answer
-# One gap of real stacks, whose first stamp may be late: the second datagram came later, and the columns have
-# the right sign. test_first_answers checks the declared delays, by several gaps. The rogue counts its delay
-# from after the first datagram was sent, so that none is shorter.
+LATE_US = WINDOW_S * 1_000_000  # later datagrams do not count as an answer
+# Range of a single gap of a real stack. The first timestamp may be late, so the test only checks that the
+# second datagram arrived later and that the columns have the right sign. test_first_answers checks the
+# declared delays over several gaps. The rogue starts its delay after it has sent the first datagram, so its
+# gaps are never shorter than declared.
 AFTER = (1, LATE_US)
 
 # Outcomes and columns, by the requested name; a pair is a range.
@@ -129,7 +130,7 @@ ROGUE: dict[str, Row] = {
 
 
 def probe(folder: Path, server: Running, names: list[str], timeout_s: int = 3) -> dict[str, Row]:
-    """Return rows of one run of the prober, whose answer window is `timeout_s`, by name."""
+    """Run the prober with an answer window of `timeout_s`; return each name's row."""
     targets = folder / "targets.csv"
     targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
     ended = subprocess.run(
@@ -182,7 +183,10 @@ def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> 
 
 @pytest.mark.parametrize("server", ["rogue"], indirect=True)
 def test_retransmissions_after_the_end_change_nothing(server: Running, tmp_path: Path) -> None:
-    """Probed alone: they come when the connection is forgotten, and would be another's malformed answers."""
+    """The test probes one name: the retransmissions arrive after the prober has discarded the connection.
+
+    They would count as malformed answers of another connection.
+    """
     row = probe(tmp_path, server, ["retransmit.small.test"], WINDOW_S)["retransmit.small.test"]
     unheard: Row = {"listened_s": None, "retransmissions": None, "retransmission_us": []}
     assert differences(row, {**_IACK, **unheard}) == {}
@@ -190,6 +194,6 @@ def test_retransmissions_after_the_end_change_nothing(server: Running, tmp_path:
 
 @pytest.mark.parametrize("server", ["rogue"], indirect=True)
 def test_all_five_forgeries_are_discarded(server: Running, tmp_path: Path) -> None:
-    """Probed alone, so that the one to another connection ID can only belong to this probe."""
+    """The test probes one name, so the forgery to another connection ID can only belong to this probe."""
     row = probe(tmp_path, server, ["forged.small.test"], WINDOW_S)["forged.small.test"]
     assert (row["outcome"], row["discarded"]) == ("coalesced", 5)

@@ -1,4 +1,4 @@
-"""Every mode of lab/stacks/rogue follows its README, as read by aioquic's packet code."""
+"""Every mode of lab/stacks/rogue follows its README, verified with aioquic's packet code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_S = 60.0
 
 
 def answers_to(client: Client, datagrams: int = 1) -> list[Datagram]:
-    """Send the ClientHello; return so many answers, however late, and further ones within 0.1 s."""
+    """Send the ClientHello; wait for `datagrams` answers, and return these and further ones within 0.1 s."""
     client.send_hello()
     return client.read(PATIENCE_S, until=datagrams) + client.read(0.1)
 
@@ -25,13 +25,13 @@ def ask(server: Running, name: str, datagrams: int = 1) -> list[Datagram]:
 
 
 def contents(answers: list[Datagram]) -> list[list[str]]:
-    """Return the packets per datagram: the frames of a decrypted Initial, else the packet's kind."""
+    """Return the packets per datagram: the frames in a decrypted Initial, else the packet's kind."""
     return [
         [
             " ".join(packet.frames) if packet.opened and packet.frames else packet.kind
-            for packet in one.packets
+            for packet in answer.packets
         ]
-        for one in answers
+        for answer in answers
     ]
 
 
@@ -89,10 +89,10 @@ def test_datagrams(rogue: Running, name: str, expected: list[list[str]]) -> None
     assert contents(ask(rogue, name, len(expected))) == expected
 
 
-def test_endless_crypto_goes_on(rogue: Running) -> None:
+def test_endless_crypto_continues(rogue: Running) -> None:
     first, *later = contents(ask(rogue, "endless-crypto.small.test", 20))
     assert first == ["ack crypto padding"]
-    assert len(later) >= 19 and all(one == ["crypto padding"] for one in later), later
+    assert len(later) >= 19 and all(content == ["crypto padding"] for content in later), later
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_delay_is_kept(rogue: Running, name: str, first: int, second: int) -
 
 
 def is_kept(gaps: list[float]) -> bool:
-    """Return whether no answer was early, and half of them not late."""
+    """Return whether no answer was early, and at least half were not late."""
     return min(gaps) >= ROGUE_DELAY_US - 100 and statistics.median(gaps) <= ROGUE_DELAY_US + 1000
 
 
@@ -131,7 +131,9 @@ def test_numbers_sizes_and_codes(rogue: Running) -> None:
     malformed = ask(rogue, "malformed-frames.now.test")[0].packets[0]
     assert malformed.opened
     assert malformed.parse_error
-    assert not any(packet.opened for one in ask(rogue, "undecryptable.now.test", 2) for packet in one.packets)
+    assert not any(
+        packet.opened for reply in ask(rogue, "undecryptable.now.test", 2) for packet in reply.packets
+    )
 
 
 def test_a_retry_is_valid_and_a_second_one_tempts(rogue: Running) -> None:
@@ -166,7 +168,7 @@ def test_forgeries_fit_nothing(rogue: Running) -> None:
     with Client(HOST, rogue.port, "forged.small.test") as client:
         *forgeries, truth = answers_to(client, 6)
         assert len(forgeries) == 5
-        assert not any(packet.opened for one in forgeries for packet in one.packets)
+        assert not any(packet.opened for forgery in forgeries for packet in forgery.packets)
         assert truth.packets[0].opened
         negotiation, stranger = forgeries[2].packets[0].header, forgeries[4].packets[0].header
         assert negotiation.source_cid != client.dcid
@@ -174,7 +176,7 @@ def test_forgeries_fit_nothing(rogue: Running) -> None:
 
 
 def test_silence_is_not_a_closed_port(rogue: Running) -> None:
-    """A connected socket would report the ICMP error of a closed port."""
+    """A connected socket would report the ICMP error from a closed port."""
     with Client(HOST, rogue.port, "silent.small.test") as client:
         client.socket.connect(client.address)
         client.socket.send(client.client_hello_packet())

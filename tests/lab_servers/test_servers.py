@@ -1,4 +1,4 @@
-"""Which servers the lab starts, with which files; the certificates they get."""
+"""The servers that the lab starts, their files and their certificates."""
 
 from __future__ import annotations
 
@@ -38,29 +38,35 @@ def test_every_endpoint_of_the_lab_has_one_server(state: Path) -> None:
         content = json.loads(file.read_text())
         assert content["port"] == 443
         assert len(set(content["listen"])) == len(content["listen"])
-        for one in content["endpoints"]:
-            assert one["ip"] in content["listen"]
-            assert (one["ip"], one["domain"]) not in served
-            served[one["ip"], one["domain"]] = (
+        for entry in content["endpoints"]:
+            assert entry["ip"] in content["listen"]
+            assert (entry["ip"], entry["domain"]) not in served
+            served[entry["ip"], entry["domain"]] = (
                 service.host,
                 service.name.split(" on ")[0],
-                one["mode"],
-                one["delay_us"],
-                one["certificate"],
+                entry["mode"],
+                entry["delay_us"],
+                entry["certificate"],
             )
     assert served == {
-        (one.ip, one.domain): (one.host, one.stack, one.mode, one.delay_us, one.certificate)
-        for one in world.endpoints
-        if one.stack != "none"
+        (endpoint.ip, endpoint.domain): (
+            endpoint.host,
+            endpoint.stack,
+            endpoint.mode,
+            endpoint.delay_us,
+            endpoint.certificate,
+        )
+        for endpoint in world.endpoints
+        if endpoint.stack != "none"
     }
     assert {service.name.split(" on ")[0] for service in started} == {"quiche", "aioquic", "quic-go", "rogue"}
 
 
 def test_an_address_belongs_to_one_stack(state: Path) -> None:
-    one = endpoint("quiche", "wait", None)
-    other = replace(one, stack="rogue", mode="silent", domain="b.small.test")
-    with pytest.raises(UsageError, match="addresses of their own"):
-        services(Endpoints((one, other)), state)
+    first = endpoint("quiche", "wait", None)
+    second = replace(first, stack="rogue", mode="silent", domain="b.small.test")
+    with pytest.raises(UsageError, match="separate addresses"):
+        services(Endpoints((first, second)), state)
 
 
 def test_chains_verify_and_have_their_length(state: Path) -> None:
@@ -88,7 +94,7 @@ def test_the_authority_stays(state: Path) -> None:
 
 @pytest.mark.parametrize("stack", stacks.load())
 def test_a_wrong_configuration_is_one_sentence(stack: str, tmp_path: Path) -> None:
-    """Exit status 2, one line, and no traceback: no such file, no JSON, an unknown mode."""
+    """A missing file, invalid JSON or an unknown mode gives exit status 2 and one line, without traceback."""
     good = {
         "port": 4433,
         "listen": ["127.0.0.1"],

@@ -1,4 +1,4 @@
-"""The manifests of the lab's QUIC stacks: right, documented, and checked before a lab starts."""
+"""The manifests of the lab's QUIC stacks are correct, documented, and checked before a lab starts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_wrong_manifest_is_one_sentence(text: str, problem: str | None, tmp_pa
         ('mode = "chatty"', 'mode = "iack"', "rogue has no mode 'iack', only"),
     ],
 )
-def test_a_behaviour_file_names_stacks_and_modes_that_there_are(
+def test_a_behaviour_file_names_existing_stacks_and_modes(
     before: str, after: str, problem: str, tmp_path: Path
 ) -> None:
     text = (stacks.FOLDER.parent / "internet.toml").read_text()

@@ -1,1 +1,1 @@
-"""Tests of the lab's name server, list and routing-table hosts on the real programs."""
+"""Tests of the lab's name server, list host and routing table host, with the real programs."""

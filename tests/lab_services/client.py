@@ -1,4 +1,4 @@
-"""A user of the lab's services, with the usual libraries; prints JSON.
+"""A client of the lab's services that uses the usual libraries, and prints JSON.
 
 client.py dns SERVER                    questions as JSON on standard input: [[name, type], ...]
 client.py tranco CACHE JSON...          one list per JSON of keyword arguments of Tranco.list
@@ -39,7 +39,7 @@ def ask(server: str, name: str, kind: str) -> dict[str, Any]:
 
 
 def tranco_list(cache: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return one list by the package `tranco`, with its metadata."""
+    """Return a list from the package `tranco`, with metadata."""
     package = Tranco(cache_dir=cache)
     try:
         found = package.list(**wanted)
@@ -60,11 +60,11 @@ def fetch(url: str, file: str) -> dict[str, Any]:
 
 def main() -> None:
     """Run the command; see the module's docstring."""
-    what, first, *more = sys.argv[1:]
+    service, first, *more = sys.argv[1:]
     result: Any
-    if what == "dns":
+    if service == "dns":
         result = [ask(first, name, kind) for name, kind in json.load(sys.stdin)]
-    elif what == "tranco":
+    elif service == "tranco":
         result = [tranco_list(first, json.loads(text)) for text in more]
     else:
         result = fetch(first, *more)

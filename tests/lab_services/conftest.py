@@ -1,4 +1,4 @@
-"""The services of the whole lab, running once for all tests of this folder."""
+"""The services of the whole lab, started once for all tests in this folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .world import World, host
 
 @dataclass(frozen=True)
 class Running:
-    """A world with all services running, and their Internet."""
+    """A world with all services, and the Internet that they serve."""
 
     world: World
     internet: Internet
@@ -33,7 +33,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("lab-services")
     internet = load()
     hosts = [host(internet, kind) for kind in ("dns", "web", "files")]
-    hosts += [one for one in internet.hosts if one.kind == "mirror"]
+    hosts += [mirror for mirror in internet.hosts if mirror.kind == "mirror"]
     world = World(folder, hosts, host(internet, "dns").v4)
     try:
         world.start(services(internet, folder / "state"))

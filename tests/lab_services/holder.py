@@ -1,8 +1,9 @@
-"""First process of a test's namespaces: adds the hosts' addresses to `lo`, runs services and commands.
+"""First process in a test's namespaces: adds the hosts' addresses to `lo`, and runs services and commands.
 
-Started by world.py with the hosts' addresses and a resolv.conf. One JSON request per line on standard input,
-one JSON reply per line on standard output: {"start": [service, ...], "logs": DIR} or {"run": [argument, ...],
-"stdin": TEXT, "env": {...}}. It ends with its standard input, and so does everything in its PID namespace.
+world.py starts it with the hosts' addresses and a resolv.conf. It reads one JSON request per line from
+standard input, and writes one JSON reply per line to standard output. Requests are {"start": [service, ...],
+"logs": DIR} or {"run": [argument, ...], "stdin": TEXT, "env": {...}}. It exits when standard input closes,
+and all processes in its PID namespace exit with it.
 """
 
 from __future__ import annotations
@@ -20,27 +21,34 @@ from lab.model import Service
 
 
 def set_up(resolv_conf: str, addresses: list[str]) -> None:
-    """Bring up the only link and make the system's resolver use the lab's server."""
-    commands = ["link set lo up", *(f"address add {one} dev lo" for one in addresses)]
+    """Bring up `lo`, add the addresses, and make the system's resolver use the lab's server."""
+    commands = ["link set lo up", *(f"address add {address} dev lo" for address in addresses)]
     subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), text=True, check=True)
     subprocess.run(["mount", "--bind", resolv_conf, os.path.realpath("/etc/resolv.conf")], check=True)
 
 
 def start(services: list[dict[str, Any]], logs: Path) -> dict[str, Any]:
-    """Start services as the lab does, but all on this one host."""
+    """Start services as the lab does, but all on this host."""
     wanted = [
-        Service(**{**one, "argv": tuple(one["argv"]), "cwd": one["cwd"] and Path(one["cwd"]), "host": ""})
-        for one in services
+        Service(
+            **{
+                **service,
+                "argv": tuple(service["argv"]),
+                "cwd": service["cwd"] and Path(service["cwd"]),
+                "host": "",
+            }
+        )
+        for service in services
     ]
     try:
-        processes.wait_ready([processes.start(one, logs, realtime=False) for one in wanted])
+        processes.wait_ready([processes.start(service, logs, realtime=False) for service in wanted])
     except FirstflightError as error:
         return {"error": str(error)}
     return {"error": None}
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    """Run one command to its end."""
+    """Run a command, and return the result."""
     done = subprocess.run(
         request["run"],
         input=request["stdin"],

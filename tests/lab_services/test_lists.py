@@ -15,7 +15,7 @@ from .conftest import Running
 
 
 def tranco(running: Running, cache: Path, *wanted: dict[str, Any]) -> list[dict[str, Any]]:
-    arguments = [json.dumps(one) for one in wanted]
+    arguments = [json.dumps(request) for request in wanted]
     return list(running.world.client("tranco", str(cache), *arguments, env=running.trust))
 
 
@@ -33,8 +33,8 @@ def test_lists_by_day(running: Running, tmp_path: Path) -> None:
         {"date": str(list_host.MAIN_DAY), "subdomains": True},
         {"date": str(list_host.OLD_DAY)},
     )
-    for one in (latest, main, full, subdomains):
-        assert one["names"] == domains(running)
+    for fetched in (latest, main, full, subdomains):
+        assert fetched["names"] == domains(running)
     assert full["id"] == main["id"]
     assert len({latest["id"], main["id"], subdomains["id"], old["id"]}) == 4
     assert old["names"] != domains(running)[: len(old["names"])]
@@ -44,15 +44,15 @@ def test_lists_by_day(running: Running, tmp_path: Path) -> None:
 
 
 def test_lists_of_the_next_days(running: Running, tmp_path: Path) -> None:
-    """A site in the lab asks each day for that day's list."""
+    """A site in the lab requests the list of the current day every day."""
     tomorrow = datetime.now(UTC).date() + timedelta(days=1)
-    for one in tranco(running, tmp_path, *({"date": str(tomorrow + timedelta(days=n))} for n in (0, 6))):
-        assert one["names"] == domains(running)
+    for fetched in tranco(running, tmp_path, *({"date": str(tomorrow + timedelta(days=n))} for n in (0, 6))):
+        assert fetched["names"] == domains(running)
 
 
 def test_lists_by_id_and_a_list_without_zip(running: Running, tmp_path: Path) -> None:
     published = list_host.lists(domains(running), datetime.now(UTC).date())
-    (custom,) = [one for one in published if one.day is None]
+    (custom,) = [published_list for published_list in published if published_list.day is None]
     (by_day,) = tranco(running, tmp_path / "a", {"date": str(list_host.MAIN_DAY)})
     by_id, without_zip = tranco(
         running, tmp_path / "b", {"list_id": by_day["id"]}, {"list_id": custom.list_id}
@@ -83,6 +83,6 @@ def test_the_certificate_counts_only_with_the_labs_authority(
 
 
 def test_the_zip_is_the_same_every_time_and_smaller() -> None:
-    one = list_host.make_list(list_host.MAIN_DAY, False, [f"name-{i}.test" for i in range(1000)])
-    assert one.zip() == one.zip()
-    assert len(one.zip()) < len(one.csv())
+    made = list_host.make_list(list_host.MAIN_DAY, False, [f"name-{i}.test" for i in range(1000)])
+    assert made.zip() == made.zip()
+    assert len(made.zip()) < len(made.csv())

@@ -1,4 +1,4 @@
-"""The name server serves the behaviour file's declarations for every name, and moves names by epoch."""
+"""The name server serves the declared records of every name, and moves names at epochs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(running: Running, questions: list[tuple[str, str]], *, v6: bool = False)
 
 
 def expected(records: list[DnsRecord], name: str, kind: str) -> list[list[Any]]:
-    """Return the answer section of a resolver: the CNAME chain, then the records of that type."""
+    """Return a resolver's answer section: the CNAME chain, then the records with the type."""
     rows: list[list[Any]] = []
     while alias := [r for r in records if r.name == name and r.type == "CNAME"]:
         rows.append([name, alias[0].ttl, "CNAME", alias[0].data + "."])
@@ -66,13 +66,15 @@ def test_an_epoch_moves_its_names_and_returns(running: Running) -> None:
             for _, argv in epoch_commands(internet, running.state):
                 done = running.world.run(argv)
                 assert done.status == 0, done.stderr
-            # No waiting: the command ends only when the zones are served.
+            # The test need not wait, because the command returns only when the zones are served.
             answers = [got["answer"] for got in ask(running, questions)]
             assert answers == served.setdefault(epoch, answers)
     finally:
         apply_epoch(internet, running.state, 1)
     check_all(running, 1)
-    moved = [one for one, other in zip(served[1], served[2], strict=True) if one != other]
+    moved = [
+        record for record, later_record in zip(served[1], served[2], strict=True) if record != later_record
+    ]
     declared = set(internet.records(1)) - set(internet.records(2))
     assert len(moved) == len(declared) > 0
     assert served[2] != served[3]
@@ -120,7 +122,7 @@ def test_reload_without_a_server_is_one_sentence(running: Running, tmp_path: Pat
     control = tmp_path / "dns" / "rndc.conf"
     control.write_text(control.read_text().replace("default-port 953", "default-port 954"))
     (_, argv), *_ = epoch_commands(running.internet, tmp_path)
-    argv[argv.index("--server") + 1] = "127.0.0.99"  # no server there, nor at the control port
+    argv[argv.index("--server") + 1] = "127.0.0.99"  # there is neither a name server nor a control port
     done = running.world.run(argv)
     assert done.status == 1
     assert done.stderr.startswith("BIND cannot reload")

@@ -1,4 +1,4 @@
-"""The services' parts that need no running program."""
+"""Parts of the services that do not need a running program."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def test_retimed_moves_headers_and_caps_the_entries() -> None:
 
 def test_a_dump_cut_off_anywhere_is_refused() -> None:
     dump = INDEX + TWO_ENTRIES
-    whole = {0, len(INDEX), len(dump)}
+    record_ends = {0, len(INDEX), len(dump)}
     for end in range(len(dump) + 1):
-        if end in whole:
-            assert len(list(records(dump[:end]))) == sorted(whole).index(end)
+        if end in record_ends:
+            assert len(list(records(dump[:end]))) == sorted(record_ends).index(end)
         else:
-            with pytest.raises(InputError, match="ends within"):
+            with pytest.raises(InputError, match="is truncated in"):
                 count_prefixes(dump[:end])
 
 
 @pytest.mark.parametrize("dump", [TWO_ENTRIES, INDEX + INDEX, b"\0\0\0\0\x00\x10\x00\x04\0\0\0\0"])
-def test_what_is_no_table_is_refused(dump: bytes) -> None:
+def test_an_invalid_table_is_refused(dump: bytes) -> None:
     with pytest.raises(InputError, match="not a TABLE_DUMP_V2"):
         count_prefixes(dump)
 
@@ -74,7 +74,7 @@ def test_what_is_no_table_is_refused(dump: bytes) -> None:
         ([Route("198.18.16.0/20", (6447, 13335))], "the collector itself"),
     ],
 )
-def test_routes_that_nobody_would_see_are_refused(routes: list[Route], why: str) -> None:
+def test_routes_that_are_not_visible_are_refused(routes: list[Route], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         check_routes(routes)
 
@@ -112,7 +112,7 @@ def test_tables_are_named_after_the_last_even_hour_in_utc() -> None:
     assert rib_path("bgpdata", at) == Path("bgpdata/2024.08/RIBS/rib.20240806.2200.bz2")
 
 
-def test_directory_pages_show_what_is_there_and_no_half_written_file(tmp_path: Path) -> None:
+def test_directory_pages_list_files_without_partial_ones(tmp_path: Path) -> None:
     folder = tmp_path / "bgpdata" / "2024.08" / "RIBS"
     folder.mkdir(parents=True)
     (folder / "rib.20240807.0200.bz2.part").write_bytes(b"")

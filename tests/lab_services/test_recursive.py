@@ -1,4 +1,4 @@
-"""The lab's second DNS scenario: unbound asks the lab's name server, and a resolve stage asks unbound."""
+"""The lab's second DNS scenario: a resolve stage queries unbound, which queries the lab's name server."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     found = internet.load(folder / "internet.toml")
     world = World(folder, [host(found, "dns"), host(found, "resolver")], host(found, "resolver").v4)
     try:
-        both = [one for one in services(found, folder / "state") if one.name in ("named", "unbound")]
-        assert [one.name for one in both] == ["named", "unbound"]
+        both = [
+            service for service in services(found, folder / "state") if service.name in ("named", "unbound")
+        ]
+        assert [service.name for service in both] == ["named", "unbound"]
         world.start(both)
         yield Running(world, found, folder / "state")
     finally:
@@ -53,7 +55,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def rows_through(running: Running, tmp_path: Path, resolver: str) -> list[dict[str, Any]]:
-    """The rows of dns_answer of a resolve stage over all names of the lab."""
+    """Return the dns_answer rows from a resolve stage with all names in the lab."""
     (tmp_path / "names.txt").write_text("".join(f"{name}\n" for _, name in running.internet.names))
     (tmp_path / "rib.mrt").write_bytes(b"")
     (tmp_path / "campaign.toml").write_text(f"""[targets]

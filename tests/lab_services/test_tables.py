@@ -1,4 +1,4 @@
-"""The archive's routing tables hold exactly the declared routes, as pyasn reads them."""
+"""The archive's routing tables, read with pyasn, contain exactly the declared routes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def get(running: Running, url: str, file: Path) -> Path:
 
 
 def links(page: Path) -> list[str]:
-    """Return the links of a directory page, without sort links and the parent directory."""
+    """Return the links on a directory page, without sort links and the parent directory."""
     return [
         link for link in re.findall(r'href="([^"]+)"', page.read_text()) if not link.startswith(("?", "/"))
     ]
 
 
 def tables(running: Running, root: str, folder: Path) -> dict[str, Path]:
-    """Return every table below a root, found by the pages' links: name -> downloaded file."""
+    """Follow the pages' links below a root, and return all tables: name -> downloaded file."""
     found = {}
     for month in links(get(running, f"{ARCHIVE}/{root}/", folder / "page")):
         assert re.fullmatch(r"\d{4}\.\d{2}/", month)
@@ -57,7 +57,7 @@ def test_tables_hold_exactly_the_declared_paths(
     found = tables(running, root, tmp_path)
     days = {name[4:12] for name in found}
     assert {f"{list_host.MAIN_DAY:%Y%m%d}", f"{list_host.OLD_DAY:%Y%m%d}"} < days
-    assert len(days) in (3, 4)  # 4: midnight passed since the services were started
+    assert len(days) in (3, 4)  # 4 if midnight has passed since the start of the services
     declared = {route.prefix: list(route.as_path) for route in routes[root]}
     for name, file in found.items():
         assert mrtx.parse_mrt_file(str(file)) == {prefix: path[-1] for prefix, path in declared.items()}

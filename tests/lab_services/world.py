@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a command."""
+    """A command's result."""
 
     status: int
     stdout: str
@@ -27,7 +27,7 @@ class Done:
 
 
 class World:
-    """Services under test, in namespaces that end with this process; needs no root."""
+    """Services under test, in namespaces that exist as long as this process. Does not need root."""
 
     def __init__(self, folder: Path, hosts: Sequence[Host], resolver: str) -> None:
         self.folder = folder
@@ -52,12 +52,12 @@ class World:
     def _reply(self) -> Any:
         assert self.holder.stdout is not None
         line = self.holder.stdout.readline()
-        assert line, "the test's namespaces have ended; see standard error"
+        assert line, "the test's namespaces have exited; see standard error"
         return json.loads(line)
 
     def start(self, services: Sequence[Service]) -> None:
         """Start all services and wait until each is ready."""
-        plain = [{**asdict(one), "cwd": one.cwd and str(one.cwd)} for one in services]
+        plain = [{**asdict(service), "cwd": service.cwd and str(service.cwd)} for service in services]
         error = self._ask({"start": plain, "logs": str(self.folder)})["error"]
         assert error is None, error
 
@@ -80,6 +80,6 @@ class World:
 
 
 def host(internet: Internet, kind: str) -> Host:
-    """Return the only host of a kind."""
-    (found,) = [one for one in internet.hosts if one.kind == kind]
+    """Return a kind's only host."""
+    (found,) = [each_host for each_host in internet.hosts if each_host.kind == kind]
     return found

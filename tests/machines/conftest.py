@@ -1,4 +1,4 @@
-"""The machines of `make deploy-test`, on the lab's hosts, on one disk that is a file."""
+"""The machines of `make deploy-test`: in the networks of the lab's hosts, on one disk image."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lab.state import State
 from tests.machines.machine import Key, Machine, make_bridge, run
 from tests.machines.site import Site
 
-# Each has the network of the lab's host of this name.
+# Each has the network of the lab's host with this name.
 MACHINES = ("centre", "store", "hamburg", "los_angeles", "sao_paulo", "hong_kong", "tokyo")
-# Hosts that the lab's own site does without: one for the store, and a fifth vantage point.
+# Additional hosts: one for the store, and a fifth vantage point.
 MORE_HOSTS = """
 [[host]]
 name = "store"
@@ -34,21 +34,21 @@ v4 = "198.18.0.21"
 v6 = "2001:db8:0:21::1"
 """
 DISK = "40G"  # sparse
-USED_BYTES = 30_000_000_000  # of it, with two releases on each machine
+USED_BYTES = 30_000_000_000  # used on the disk, with two releases on each machine
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site whose machines run, and on which nothing is installed yet; `tokyo` is not part of it."""
+    """A site with running machines, before the installation; `tokyo` does not belong to the site."""
     assert os.geteuid() == 0, "machines need root: run `make deploy-test` as root"
     assert shutil.which("systemd-nspawn"), "systemd-nspawn is missing: install Debian's systemd-container"
-    assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is not there: run `make dist`"
+    assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is missing: run `make dist`"
     folder = tmp_path_factory.mktemp("machines")
     free = shutil.disk_usage(folder).free
     assert free > USED_BYTES, f"{folder} has {free / 1e9:.0f} GB free, machines need {USED_BYTES / 1e9:.0f}"
     with ExitStack() as stack:
         image = folder / "disk.img"
-        # pytest keeps the folders of its last runs.
+        # pytest keeps the folders of recent sessions.
         stack.callback(image.unlink, missing_ok=True)
         disk = _disk(image)
         stack.callback(run, "umount", "--lazy", str(disk))
@@ -78,7 +78,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def _disk(image: Path) -> Path:
-    """Return a file system in a file: an overlay of `/` cannot have its upper layer in `/`."""
+    """Return a file system in an image, because an overlay of `/` cannot have its upper layer in `/`."""
     disk = image.with_suffix("")
     run("truncate", "-s", DISK, str(image))
     run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "lazy_itable_init=1", str(image))

@@ -1,8 +1,8 @@
 """Machines for tests: systemd as process 1 (systemd-nspawn) on an overlay of `/`, reached over SSH.
 
-A machine sees this one's installed packages; homes, the checkout, /opt, databases and settings of a site are
-hidden from it. Its network is a namespace that somebody else made, and an interface `mgmt0` on a bridge of
-the caller's namespace, from which SSH comes. Root only.
+A machine has the host's installed packages. Homes, the checkout, /opt, databases and settings for a site are
+hidden. Its network is a namespace that the caller provides, with an additional interface `mgmt0` on a bridge
+in the caller's namespace for SSH. Requires root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HIDDEN = (
     *("root", "home", "opt", "tmp", "usr/local", "var/tmp", "var/www"),
     *("etc/firstflight", "var/lib/firstflight", "etc/postgresql", "var/lib/postgresql", "etc/nginx/conf.d"),
 )
-# Of this machine's packages, which a bare machine would not run.
+# Services of the host's packages that a bare machine would not run.
 MASKED = (
     *(
         "bird.service",
@@ -82,7 +82,7 @@ class Key:
 
 @dataclass
 class Machine:
-    """One machine; `number` is the last part of its address on the bridge."""
+    """One machine; `number` is the last octet of the address on the bridge."""
 
     name: str
     number: int
@@ -110,7 +110,7 @@ class Machine:
 
     @property
     def console(self) -> Path:
-        """What its process 1 has printed."""
+        """The output of process 1."""
         return self.disk / self.name / "console"
 
     def boot(self) -> None:
@@ -119,7 +119,7 @@ class Machine:
         self.start()
 
     def start(self) -> None:
-        """Start it on the file system that there is."""
+        """Start it on its existing file system."""
         drawn = secrets.token_hex(4)
         self.groups = [make_group(f"firstflight-{self.hostname}-{drawn}", line) for line in hierarchies()]
         enter = "".join(f'echo $$ >"{group}/cgroup.procs" && ' for group in self.groups)
@@ -139,7 +139,7 @@ class Machine:
         until(self._answers, lambda: f"{self.name} does not answer: {self.ssh('true').stderr}")
 
     def stop(self) -> None:
-        """Shut it down, and remove what is left of it but its disk."""
+        """Shut it down, and remove everything except its disk."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -157,20 +157,20 @@ class Machine:
                 group.rmdir()
 
     def ssh(self, command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run a command of a shell as root."""
+        """Run a shell command as root."""
         argv = ["ssh", "-i", str(self.key.private), *self.key.options(), f"root@{self.address}", command]
         return subprocess.run(
             argv, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL
         )
 
     def done(self, command: str, timeout: float = 120) -> str:
-        """Run a command of a shell as root, which must succeed; return its standard output."""
+        """Run a shell command as root; return its standard output. The command must succeed."""
         done = self.ssh(command, timeout)
         assert done.returncode == 0, f"{self.name}: {command}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def state(self, unit: str, what: str = "ActiveState") -> str:
-        """Return a property of a unit."""
+        """Return a unit's property."""
         return self.done(f"systemctl show --property={what} --value {unit}").strip()
 
     def _make(self) -> None:
@@ -188,7 +188,7 @@ class Machine:
             link = upper / "etc/systemd/system" / unit
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to("/dev/null")
-        # setup.sh installs it so that it does not start.
+        # setup.sh installs the SSH server but disables its start.
         enabled = upper / "etc/systemd/system/multi-user.target.wants/ssh.service"
         enabled.parent.mkdir()
         enabled.symlink_to("/lib/systemd/system/ssh.service")
@@ -234,7 +234,7 @@ class Machine:
 
 
 def make_bridge() -> None:
-    """Make the bridge in this network namespace, which must have no way out."""
+    """Make the bridge in this network namespace, which must have no route to other networks."""
     run("ip", "link", "set", "lo", "alias", MARK)
     run("ip", "link", "add", BRIDGE, "type", "bridge")
     run("ip", "address", "add", f"{NETWORK}.1/24", "dev", BRIDGE)
@@ -242,7 +242,7 @@ def make_bridge() -> None:
 
 
 def hide(upper: Path, name: str) -> None:
-    """Let a folder of `/` be empty in the overlay."""
+    """Make a folder of `/` appear empty in the overlay."""
     folder = upper / name
     for parent in [*reversed(folder.relative_to(upper).parents), folder.relative_to(upper)]:
         if not (upper / parent).exists():
@@ -266,7 +266,7 @@ def keygen(path: Path) -> None:
 
 
 def hierarchies() -> list[Path]:
-    """Return this process's place in each cgroup hierarchy that systemd uses for itself."""
+    """Return the path of this process in each cgroup hierarchy that systemd uses for itself."""
     found = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -279,7 +279,7 @@ def hierarchies() -> list[Path]:
 
 
 def make_group(name: str, where: Path) -> Path:
-    """Make a cgroup below `where`: two machines in one would end each other."""
+    """Make a cgroup below `where`. Two machines in the same cgroup would stop each other."""
     group = where / name
     group.mkdir(exist_ok=True)
     return group

@@ -20,13 +20,13 @@ from tests.machines.machine import TREE, Key, Machine
 ANSIBLE = TREE / "deploy" / "ansible"
 LAB_SITE = TREE / "lab" / "site"
 NAMES = 60
-"""Of the list, so that a scan takes seconds."""
+"""The number of names in the list, so that a scan takes seconds."""
 _RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
 
 
 @dataclass
 class Play:
-    """The result of a playbook: changed tasks per host."""
+    """A playbook's result: changed tasks per host."""
 
     changed: dict[str, int]
     output: str
@@ -34,22 +34,22 @@ class Play:
 
 @dataclass
 class Site:
-    """A site over the lab: the centre on its host, the store on another, a dashboard, vantage points."""
+    """A site in the lab: centre and store on separate hosts, a dashboard, and vantage points."""
 
     folder: Path
     lab: State
     key: Key
     machines: dict[str, Machine]
-    addresses: dict[str, tuple[str, str]]  # of the lab: IPv4, IPv6
+    addresses: dict[str, tuple[str, str]]  # IPv4 and IPv6 addresses in the lab
     vantages: list[str] = field(default_factory=list)
-    dashboard: str = "store"  # its machine
+    dashboard: str = "store"  # the machine of the dashboard
     release: Path = dist.OUT
 
     def prepare(self) -> None:
-        """Write the site's folder: the lab's settings with few names, its lists, certificates."""
+        """Write the site's folder: the lab's settings with few names, lists, certificates."""
         self.folder.mkdir()
         for name in ("site.toml", "watch.toml", "downloads.toml", "watched.txt"):
-            # Services write below /var/lib/firstflight alone.
+            # Services may only write below /var/lib/firstflight.
             text = (LAB_SITE / name).read_text()
             self.write(name, text.replace('= "cache/', '= "/var/lib/firstflight/cache/'))
         shutil.copyfile(LAB_SITE.parent / "downloads.txt", self.folder / "downloads.txt")
@@ -69,7 +69,7 @@ class Site:
         self.declare()
 
     def declare(self) -> None:
-        """Write vantage_points.toml for the vantage points that there are now."""
+        """Write vantage_points.toml for the current vantage points."""
         lines = []
         for part, machine in (("centre", "centre"), ("store", "store"), ("dashboard", self.dashboard)):
             lines += [f"[{part}]", f'ssh_host = "{self.machines[machine].address}"']
@@ -83,7 +83,7 @@ class Site:
         self.write("vantage_points.toml", "\n".join(lines))
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the site's folder."""
+        """Write a file in the site's folder."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -125,7 +125,7 @@ class Site:
         return Play({host: int(changed) for host, _, changed, _, _ in recap}, done.stdout)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Ask Airflow's interface on the centre's loopback, as its administrator does over SSH."""
+        """Call Airflow's API on the centre's loopback, as an administrator does over SSH."""
         centre = self.machines["centre"]
         passwords = json.loads(centre.done("cat /etc/firstflight/secrets/passwords.json"))
         login = json.dumps({"username": "admin", "password": passwords["admin"]})
@@ -137,20 +137,20 @@ class Site:
         return json.loads(answer) if answer else None
 
     def newest(self, dag: str) -> dict[str, Any] | None:
-        """Return the newest run of a DAG, if there is one."""
+        """Return a DAG's newest run, or `None`."""
         runs = self.ask("GET", f"/dags/{dag}/dagRuns?order_by=-run_after&limit=1")["dag_runs"]
         return runs[0] if runs else None
 
     def describe(self, dag: str) -> str:
-        """Return how far the newest run of a DAG is, for messages."""
+        """Return the progress of a DAG's newest run, for messages."""
         run = self.newest(dag)
         if run is None:
             return f"{dag} has no run"
         tasks = self.ask("GET", f"/dags/{dag}/dagRuns/{run['dag_run_id']}/taskInstances?limit=500")
-        states = ", ".join(f"{one['task_id']} {one['state']}" for one in tasks["task_instances"])
+        states = ", ".join(f"{task['task_id']} {task['state']}" for task in tasks["task_instances"])
         return f"{dag} {run['state']}: {states}"
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """Return the store's answer, asked at the centre."""
+        """Return the result of a query that runs at the centre."""
         command = f'firstflight sql "{query}" --format JSONEachRow'
         return [json.loads(line) for line in self.machines["centre"].done(command).splitlines()]

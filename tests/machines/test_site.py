@@ -1,10 +1,11 @@
-"""A site from bare machines by the playbook: installed, unchanged by a second run, a scan, failures, changes.
+"""The playbook installs a site on bare machines: idempotence, a scan, failures and changes.
 
-In the order of this file: each test goes on where the one before has ended.
+The tests depend on their order: each continues with the state that the previous test left.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -30,32 +31,32 @@ def units(site: Site) -> list[tuple[Machine, str]]:
 
 
 def workers(site: Site) -> dict[str, str]:
-    """Return the states of Edge workers, as the centre has them."""
+    """Return the states of Edge workers at the centre."""
     query = "SELECT worker_name || ' ' || state FROM edge_worker"
     listed = site.machines["centre"].done(f'cd / && runuser -u postgres -- psql -d airflow -tAc "{query}"')
     return dict(line.split(" ", 1) for line in listed.splitlines())
 
 
 def alive(site: Site, name: str) -> bool:
-    """Return whether the centre has this worker as one that takes tasks."""
+    """Return whether the centre lists this worker as ready for tasks."""
     return workers(site).get(name) in ("idle", "running")
 
 
 def wait_for_workers(site: Site) -> None:
-    """Wait until all vantage points take tasks."""
+    """Wait until all vantage points are ready for tasks."""
     for name in site.vantages:
         until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
 
 
 def ended_run(site: Site, dag: str) -> str | None:
-    """Return the state of the newest run of a DAG, if it has ended."""
-    time.sleep(2)  # each question logs in
+    """Return the state of a DAG's newest run if it has finished."""
+    time.sleep(2)  # each request logs in
     run = site.newest(dag)
     return str(run["state"]) if run and run["state"] in ("success", "failed") else None
 
 
 def wait_for_scan(site: Site) -> None:
-    """Wait until the newest scan has ended, which must be with success."""
+    """Wait until the newest scan has finished; it must succeed."""
     ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
     assert ended == "success", site.describe("quic_scan")
 
@@ -88,7 +89,7 @@ def test_services_are_confined(site: Site) -> None:
 
 def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
     wait_for_workers(site)
-    until(lambda: "quic_scan" in str(site.ask("GET", "/dags")), "no DAG is there", LIMIT_S)
+    until(lambda: "quic_scan" in str(site.ask("GET", "/dags")), "the DAGs", LIMIT_S)
     for dag in ("quic_scan", "targets", "as_data"):
         site.ask("PATCH", f"/dags/{dag}", {"is_paused": False})
     wait_for_scan(site)
@@ -98,16 +99,16 @@ def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
 
 
 def status(site: Site, machine: str, path: str) -> str:
-    """Return the status that hamburg gets for a path at a machine."""
+    """Return the HTTP status that hamburg gets for a path on a machine."""
     curl = "curl -sS --path-as-is --max-time 60 --cacert /etc/firstflight/tls/ca.pem"
     curl += " -o /dev/null -w '%{http_code}'"
     return site.machines["hamburg"].done(f"{curl} https://{site.addresses[machine][0]}{path}")
 
 
 def check_dashboard(site: Site) -> None:
-    """Ask the dashboard from outside its machine."""
+    """Query the dashboard from another machine."""
     address = site.addresses[site.dashboard][0]
-    # One that has just been restarted does not listen yet, and nginx says 502.
+    # Right after a restart, the dashboard does not listen yet, and nginx returns 502.
     curl = "curl -sS --fail --retry 60 --retry-delay 1 --max-time 60 --cacert /etc/firstflight/tls/ca.pem"
     page = site.machines["hamburg"].done(f"{curl} 'https://{address}/queries/newest_data.csv'")
     assert all(name in page for name in site.vantages)
@@ -133,7 +134,7 @@ def test_vantage_points_reach_three_paths_of_the_centre(site: Site) -> None:
 
 def test_commands_of_people_have_the_environment_of_the_services(site: Site) -> None:
     centre, hamburg = site.machines["centre"], site.machines["hamburg"]
-    # After midnight there may be a second run, which hamburg has not begun.
+    # After midnight there may be a second run that hamburg has not started.
     (run,) = site.rows("SELECT run FROM quic_probe WHERE vantage = 'hamburg' LIMIT 1")
     for machine in (centre, hamburg):
         assert run["run"] in machine.done("firstflight runs")
@@ -187,7 +188,7 @@ def test_upgrade_by_one_commit(site: Site, tmp_path: Path) -> None:
         )
     assert set(site.play().changed.values()) == {0}
     wait_for_workers(site)
-    # Rows of before are there, and those of the next scan are of the new commit.
+    # Earlier rows are still present, and rows of the next scan have the new commit.
     assert commits(site) and commit not in commits(site)
     site.ask("POST", "/dags/quic_scan/dagRuns", {"logical_date": None})
     wait_for_scan(site)
@@ -195,12 +196,12 @@ def test_upgrade_by_one_commit(site: Site, tmp_path: Path) -> None:
 
 
 def release_of(machine: Machine) -> str:
-    """Return which release a machine uses."""
+    """Return the release that a machine uses."""
     return machine.done("readlink /opt/firstflight/current").strip()
 
 
 def commits(site: Site) -> set[str]:
-    """Return the commits that the store's probes are of."""
+    """Return the commits in the store's probe rows."""
     rows = site.rows("SELECT DISTINCT tool_version FROM quic_probe")
     return {str(row["tool_version"]).partition("+")[2] for row in rows}
 
@@ -213,6 +214,20 @@ def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
     assert len(after) == 1 and after != {before}
     wait_for_workers(site)
     assert set(site.play().changed.values()) == {0}
+
+
+def test_backups_are_made_and_metrics_show_them(site: Site) -> None:
+    for name, parts in (("centre", ("backup", "airflow-clean")), ("store", ("backup-store",))):
+        machine = site.machines[name]
+        for part in parts:
+            machine.done(f"systemctl start firstflight-{part}.service")
+        page = machine.done("curl -sS --fail http://127.0.0.1:9102/metrics")
+        backups = re.findall(r'^firstflight_backups\{part="(\w+)"\} (\S+)$', page, re.MULTILINE)
+        expected = ("settings", "airflow") if name == "centre" else ("store",)
+        assert backups == [(part, "1.0") for part in expected]
+    assert site.rows("SELECT count() AS n FROM quic_probe")
+    page = site.machines["hamburg"].done("curl -sS --fail http://127.0.0.1:9102/metrics")
+    assert "\nfirstflight_optout_confirmed 1.0\n" in page
 
 
 def test_a_vantage_point_is_added(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""The release that the next commit would be."""
+"""A release of the next commit."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ COMMIT = "firstflight/COMMIT"
 
 
 def next_commit(folder: Path) -> str:
-    """Return the name of a commit on top of this one, made in a clone in `folder`."""
+    """Create a commit on top of the current one, in a clone in `folder`; return its hash."""
     git = ["git", "-C", str(folder)]
     run("git", "clone", "--quiet", "--shared", "--no-checkout", str(TREE), str(folder))
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    author = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
     tree = run(*git, "rev-parse", "HEAD^{tree}").strip()
-    made = run(*git, *who, "commit-tree", tree, "-p", "HEAD", "-m", "Nothing but a commit").strip()
+    made = run(*git, *author, "commit-tree", tree, "-p", "HEAD", "-m", "Nothing but a commit").strip()
     return made[:12]
 
 
 def release(out: Path, commit: str) -> Path:
-    """Copy dist/ to `out`, with a wheel of firstflight that is of `commit`; return `out`."""
+    """Copy dist/ to `out`, and set the commit in the firstflight wheel to `commit`; return `out`."""
     shutil.copytree(dist.OUT, out)
     (wheel,) = out.glob("firstflight-*.whl")
     older = wheel.rename(wheel.with_suffix(".older"))
@@ -42,7 +42,7 @@ def release(out: Path, commit: str) -> Path:
                     f"{COMMIT},sha256={digest},{len(content)}" if line.startswith(f"{COMMIT},") else line
                     for line in lines
                 ]
-                assert changed != lines, "the wheel lists no firstflight/COMMIT"
+                assert changed != lines, "the wheel does not list firstflight/COMMIT"
                 given = "".join(f"{line}\n" for line in changed).encode()
             made.writestr(part, given)
     older.unlink()

@@ -1,1 +1,1 @@
-"""Who opts out at the centre is left alone at every vantage point; unconfirmed lists end all sending."""
+"""Opt-outs at the centre apply at every vantage point. Without confirmation of the list, sending stops."""

@@ -1,4 +1,4 @@
-"""Real engines at a vantage point while somebody opts out at the centre, and while the link to it is cut."""
+"""Real engines at a vantage point during an opt-out at the centre and while the link to the centre is cut."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ QUICK = ("--timeout", "0.2", "--per-address-rate", 0, "--per-prefix-rate", 0, "-
 # Prints time (ns) and destination of every datagram to a port.
 _SINK = """
 import socket, struct, sys
-one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-one.setsockopt(socket.IPPROTO_IP, 8, 1)   # IP_PKTINFO
-one.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
+sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink.setsockopt(socket.IPPROTO_IP, 8, 1)   # IP_PKTINFO
+sink.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
 try:  # all of them while this program waits
-    one.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
+    sink.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
 except PermissionError:
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-one.bind(("0.0.0.0", 443))
+    sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+sink.bind(("0.0.0.0", 443))
 print("READY", flush=True)
 while True:
-    _, found, _, _ = one.recvmsg(2048, 256)
+    _, found, _, _ = sink.recvmsg(2048, 256)
     for level, kind, data in found:
         if level == socket.IPPROTO_IP:
             to = socket.inet_ntoa(data[8:12])
@@ -80,12 +80,12 @@ class Engine:
         self._rows, self._messages = folder / "rows", folder / "messages"
 
     def arrived(self, ip: str = "") -> list[int]:
-        """Return when datagrams to an address arrived (kernel's clock, ns), or all."""
+        """Return arrival times (kernel's clock, ns) of datagrams to an address, or to all addresses."""
         lines = self._arrived.read_text().split("\n")[1:-1]
         return [int(line.split()[0]) for line in lines if line.endswith(ip)]
 
     def state(self) -> dict[str, Any]:
-        """Return what the engine says of itself; empty if it has not yet."""
+        """Return the state that the engine reports; empty before its first report."""
         try:
             return dict(json.loads(self.progress.read_text()))
         except (OSError, ValueError):
@@ -101,7 +101,7 @@ class Engine:
         until(lambda: len(self.arrived(STAYS)) > before + 3, self.messages)
 
     def end(self) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
-        """End it in order; return rows, summary and messages."""
+        """Stop the engine gracefully; return rows, summary and messages."""
         children.stop(self._process, 60)
         children.stop(self._sink)
         rows = [json.loads(line) for line in self._rows.read_text().splitlines()]
@@ -110,7 +110,7 @@ class Engine:
 
 @pytest.fixture
 def engine(world: World, tmp_path: Path) -> Iterator[Callable[..., Engine]]:
-    """Start engines; those that a failed test leaves behind are ended."""
+    """Start engines; stop engines that a failed test left running."""
     started: list[Engine] = []
 
     def start(*words: object) -> Engine:
@@ -119,12 +119,12 @@ def engine(world: World, tmp_path: Path) -> Iterator[Callable[..., Engine]]:
         return started[-1]
 
     yield start
-    for one in started:
-        children.stop(one._process)
-        children.stop(one._sink)
+    for each_engine in started:
+        children.stop(each_engine._process)
+        children.stop(each_engine._sink)
 
 
-def test_who_opts_out_at_the_centre_is_left_alone_in_a_running_stage(
+def test_an_opt_out_at_the_centre_applies_to_a_running_stage(
     world: World, engine: Callable[..., Engine]
 ) -> None:
     probing = engine("firstflight-prober", "--attempts", 1)
@@ -137,9 +137,9 @@ def test_who_opts_out_at_the_centre_is_left_alone_in_a_running_stage(
         probing.goes_on()
     rows, summary, _ = probing.end()
     for ip in (LEAVES, LEAVES_BY_NAME):
-        # An engine looks four times a second; while it is held up it sends nothing either.
+        # An engine checks the list four times a second. While it is delayed, it does not send either.
         late = [at for at in probing.arrived(ip) if at > copied_ns]
-        assert len(late) <= RATE, f"{len(late)} datagrams to {ip} after the copy was there"
+        assert len(late) <= RATE, f"{len(late)} datagrams to {ip} after the arrival of the copy"
         blocked = [row for row in rows if row["ip"] == ip and row["outcome"] == "blocked"]
         assert blocked and all("opt-out" in row["detail"] and row["sent_at"] is None for row in blocked)
         sent = [row["sent_at"] for row in rows if row["ip"] == ip and row["sent_at"] is not None]
@@ -149,7 +149,7 @@ def test_who_opts_out_at_the_centre_is_left_alone_in_a_running_stage(
 
 
 @pytest.mark.parametrize("program", ["prober", "handshake", "tcp-options"])
-def test_behind_a_cut_link_nothing_is_sent_until_it_is_mended(
+def test_nothing_is_sent_while_the_link_to_the_centre_is_cut(
     world: World, engine: Callable[..., Engine], program: str
 ) -> None:
     is_tcp = program == "tcp-options"
@@ -158,9 +158,9 @@ def test_behind_a_cut_link_nothing_is_sent_until_it_is_mended(
         probing.goes_on()
     world.cut()
     try:
-        # A request that was under way may still be confirmed; then nobody confirms anything.
+        # A request in flight may still be confirmed. After it, there are no confirmations.
         until(lambda: world.age_s() > 3 * 2.0, "the link to be cut")
-        # As if the time had passed: what is under way ends, then nothing is sent.
+        # Simulate that the time has passed: probes in flight finish, and no further ones start.
         world.age_by(current.BEGIN_FOR_S)
         until(lambda: probing.state().get("limit") == HELD, probing.state)
         until(lambda: probing.state().get("in_flight") == 0, probing.state)
@@ -168,7 +168,7 @@ def test_behind_a_cut_link_nothing_is_sent_until_it_is_mended(
         until(lambda: "nothing is sent" in probing.messages(), probing.messages)
         held_ns, done = time.time_ns(), probing.state()["done"]
         probing.progress.unlink()
-        until(probing.state, "another state")  # the engine is alive, and goes round
+        until(probing.state, "another state")  # the engine is alive, and its loop runs
         assert (probing.state()["limit"], probing.state()["done"]) == (HELD, done)
     finally:
         mended_ns = time.time_ns()
@@ -176,9 +176,9 @@ def test_behind_a_cut_link_nothing_is_sent_until_it_is_mended(
     until(lambda: world.age_s() < current.BEGIN_FOR_S, "a confirmation")
     until(lambda: probing.state().get("done", 0) > done + 3, "more targets")
     if not is_tcp:
-        # What arrived meanwhile would have been printed before these.
+        # Datagrams that arrived during the cut would have been printed before these.
         until(lambda: probing.arrived() and probing.arrived()[-1] > mended_ns, "later datagrams")
     assert [at for at in probing.arrived() if held_ns < at < mended_ns] == []
     rows, summary, messages = probing.end()
     assert rows and summary["unconfirmed_s"] > 0
-    assert "not confirmed" in messages and "the run goes on" in messages
+    assert "not confirmed" in messages and "the run continues" in messages

@@ -1,4 +1,4 @@
-"""What a vantage point makes of the centre's answers, and senders in Python of its copy."""
+"""How a vantage point handles the centre's opt-out list, and how senders in Python use the copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ Answers = Callable[[str], bytes]
 
 @pytest.fixture
 def answers() -> Iterator[tuple[str, list[Answers]]]:
-    """Serve on loopback what the last function of the list makes of a nonce; yields the URL and the list."""
+    """Serve an HTTP endpoint on loopback; yields its URL and a list of functions.
+
+    The last function in the list computes each response from the request's nonce.
+    """
     given: list[Answers] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -41,7 +44,7 @@ def answers() -> Iterator[tuple[str, list[Answers]]]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -53,7 +56,7 @@ def listing(*entries: str) -> Answers:
     return lambda nonce: json.dumps({"nonce": nonce, "entries": entries}).encode()
 
 
-def test_what_is_no_list_changes_and_confirms_nothing(
+def test_an_invalid_list_changes_and_confirms_nothing(
     answers: tuple[str, list[Answers]], tmp_path: Path
 ) -> None:
     url, given = answers
@@ -84,7 +87,7 @@ def test_what_is_no_list_changes_and_confirms_nothing(
         before = path.stat().st_mtime_ns
         given.append(listing("192.0.2.1", "*.example.org"))
         follower.once(session)
-        assert path.stat().st_mtime_ns == before, "a list that has not changed is not written again"
+        assert path.stat().st_mtime_ns == before, "an unchanged list must not be written again"
         assert current.confirmed_file(path).read_text() != confirmed
 
 
@@ -105,7 +108,7 @@ def test_what_is_no_list_changes_and_confirms_nothing(
 def test_a_list_without_most_of_its_entries_is_not_taken(
     answers: tuple[str, list[Answers]], tmp_path: Path, kept: str, offered: str, is_taken: bool
 ) -> None:
-    """The centre may have been set up a second time."""
+    """A list that lacks most entries may be the result of a new installation of the centre."""
     url, given = answers
     path = tmp_path / "list"
     follower = Follower(url, lambda: SECRET, path, lambda _: None)
@@ -126,22 +129,22 @@ def test_a_list_without_most_of_its_entries_is_not_taken(
 
 
 def test_a_list_is_not_halved_again_and_again(answers: tuple[str, list[Answers]], tmp_path: Path) -> None:
-    """Each step takes half; what counts is all that the copy ever had."""
+    """Each list lacks about half of the previous one. The limit applies to all entries ever in the copy."""
     url, given = answers
     path = tmp_path / "list"
     names = [f"*.name{number}.test" for number in range(1024)]
     with requests.Session() as session:
-        for kept in (1024, 512):
-            given.append(listing(*names[:kept]))
+        for count in (1024, 512):
+            given.append(listing(*names[:count]))
             Follower(url, lambda: SECRET, path, lambda _: None).once(session)
         confirmed = current.confirmed_file(path).read_text()
-        for kept in (511, 256, 1, 0):
-            given.append(listing(*names[:kept]))
-            with pytest.raises(CentreUnreachable, match=f"lacks {1024 - kept} of the 1024 entries"):
+        for count in (511, 256, 1, 0):
+            given.append(listing(*names[:count]))
+            with pytest.raises(CentreUnreachable, match=f"lacks {1024 - count} of the 1024 entries"):
                 Follower(url, lambda: SECRET, path, lambda _: None).once(session)
             assert path.read_text().count("\n") == 512
             assert current.confirmed_file(path).read_text() == confirmed
-        path.unlink()  # as the message says
+        path.unlink()  # as the error message advises
         Follower(url, lambda: SECRET, path, lambda _: None).once(session)
         assert path.read_text() == ""
 
@@ -171,12 +174,12 @@ def test_a_copy_that_cannot_be_read_is_not_an_empty_one(
 
 
 def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = tmp_path / "entered"
+    entered = tmp_path / "entered"
     monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
-    monkeypatch.setenv(current.VARIABLE, str(own))
+    monkeypatch.setenv(current.VARIABLE, str(entered))
     assert optout.add(["192.0.2.0/24", "a.test", "a.test"], "mail\nof May") == ["192.0.2.0/24", "a.test"]
     assert optout.add(["a.test", "b.test"]) == ["b.test"]
-    assert own.read_text().split("\n")[0].endswith("mail of May")
+    assert entered.read_text().split("\n")[0].endswith("mail of May")
     for wrong in ("192.0.2", "c.test # no", "c.test\nd.test", ""):
         with pytest.raises(UsageError, match="nothing was added"):
             optout.add(["c.test", wrong])
@@ -186,7 +189,7 @@ def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: py
     assert offered == sorted(
         ["192.0.2.0-192.0.2.255", "*.a.test", "*.b.test", "10.0.0.7", "2001:db8::-2001:db8::3", "*.x.test"]
     )
-    # As settings take a path: relative to the file itself, not to a link to it; `~` is the user's folder.
+    # As in settings, a path is relative to the file itself, not to a link to it, and `~` is the home folder.
     (tmp_path / "real").mkdir()
     (tmp_path / "site.toml").rename(tmp_path / "real" / "site.toml")
     (tmp_path / "site.toml").symlink_to(tmp_path / "real" / "site.toml")
@@ -208,29 +211,32 @@ def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: py
     (tmp_path / "real" / "old.txt").write_text("10.0.0\n")
     with pytest.raises(InputError):
         optout.offered()
-    monkeypatch.setenv(current.VARIABLE, f"followed:{own}")
+    monkeypatch.setenv(current.VARIABLE, f"followed:{entered}")
     with pytest.raises(UsageError, match="copy of the centre's list"):
         optout.add(["d.test"])
 
 
 def changed(lists: Permitted) -> None:
-    """Wait until lists have been looked at twice."""
+    """Check the lists twice."""
     lists._current._next_look = 0.0
     lists.look_well()
 
 
 def test_lists_are_read_again_and_never_loosened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    block, own = tmp_path / "block", tmp_path / "optout"
+    block, optout = tmp_path / "block", tmp_path / "optout"
     block.write_text("10.0.0.1\n")
-    own.write_text("a.test\n")
-    lists = Permitted([block], [own], ["10.0.0.0/8"])
-    own.write_text("b.test\n10.0.1.0/24\n")
+    optout.write_text("a.test\n")
+    lists = Permitted([block], [optout], ["10.0.0.0/8"])
+    optout.write_text("b.test\n10.0.1.0/24\n")
     block.write_text("10.0.0.9\n")
     changed(lists)
-    assert lists.why_not("10.0.0.9") is None, "a block list is that of the beginning"
+    assert lists.why_not("10.0.0.9") is None, "block lists must only be read at the start"
     refused = [("10.0.0.1", ""), ("10.0.0.2", "a.test"), ("10.0.0.2", "www.b.test"), ("10.0.1.9", "")]
-    assert all(lists.why_not(*one) for one in refused) and lists.why_not("10.0.0.2") is None
-    own.write_text("10.0.0.3\n10.0.0\n")
+    assert (
+        all(lists.why_not(*address_and_name) for address_and_name in refused)
+        and lists.why_not("10.0.0.2") is None
+    )
+    optout.write_text("10.0.0.3\n10.0.0\n")
     changed(lists)
     assert lists.why_not("10.0.0.3") is None and lists.why_not("10.0.0.1") is not None
     assert "stays in force" in capsys.readouterr().err
@@ -242,13 +248,13 @@ def test_a_list_that_cannot_be_read_is_tried_until_it_can(
 ) -> None:
     path = tmp_path / "list"
     path.write_text("10.0.0.1\n")
-    one = Current([], [], f"{current.FOLLOWED if is_followed else ''}{path}")
+    lists = Current([], [], f"{current.FOLLOWED if is_followed else ''}{path}")
 
     def entries() -> list[str]:
         for _ in range(3):
-            one._next_look = 0.0
-            one.look()
-        return [str(entry[0]) for entry in one.take()]
+            lists._next_look = 0.0
+            lists.look()
+        return [str(entry[0]) for entry in lists.take()]
 
     assert entries() == ["10.0.0.1"]
     path.write_text("10.0.0.22\n")
@@ -265,21 +271,21 @@ def test_a_list_that_cannot_be_read_is_tried_until_it_can(
 
 def test_a_copy_is_trusted_as_long_as_it_is_confirmed(tmp_path: Path) -> None:
     path = tmp_path / "list"
-    one = Current([], [], f"followed:{path}")
+    lists = Current([], [], f"followed:{path}")
 
     def trust(ago_s: float | None = None) -> Trust:
         if ago_s is not None:
             content = json.loads(current.confirmation())
             content["at_ns"] -= int(ago_s * 1e9)
             current.confirmed_file(path).write_text(json.dumps(content))
-        one._next_look = 0.0
-        return one.look()
+        lists._next_look = 0.0
+        return lists.look()
 
     assert trust() == Trust.NONE
     assert trust(0) == Trust.NONE, "there is no list"
     path.write_text("10.0.0.1\n")
     assert [trust(ago) for ago in (0, 45, 50, 60, 1)] == [2, 1, 1, 0, 2]
-    assert trust(-3600) == Trust.NONE, "a time to come"
+    assert trust(-3600) == Trust.NONE, "a time in the future"
     current.confirmed_file(path).write_text('{"boot": "another", "at_ns": 0}')
     assert trust() == Trust.NONE
     for broken in ("", "{", "[]", '{"boot": 1}', "7"):

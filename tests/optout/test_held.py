@@ -1,4 +1,4 @@
-"""What else sends waits, too, while nobody confirms the list: resolver, queries from Python, the crawl."""
+"""All other senders also wait while the list is not confirmed: resolver, queries from Python, the crawl."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from tests.waiting import until
 
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
-    """A name server that notes questions and answers none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind(("127.0.0.1", 0))
-        one.setblocking(False)
-        yield one
+    """The socket for a name server that receives queries but never answers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server_socket:
+        server_socket.bind(("127.0.0.1", 0))
+        server_socket.setblocking(False)
+        yield server_socket
 
 
 def questions(server: socket.socket) -> int:
-    """Return how many questions have come since the last call."""
+    """Return the number of queries that arrived since the last call."""
     count = 0
     while True:
         try:
@@ -54,7 +54,7 @@ def questions(server: socket.socket) -> int:
 
 
 def confirm(path: Path) -> None:
-    """Write what the follower of a list writes."""
+    """Write a list and its confirmation, as the follower does."""
     path.write_text("192.0.2.1\n")
     current.confirmed_file(path).write_text(current.confirmation())
 
@@ -77,7 +77,7 @@ def test_a_dry_run_counts_what_the_copy_names(program: str, tmp_path: Path) -> N
     assert (done.returncode, "5 targets, 2 of them blocked" in done.stderr) == (0, True), done.stderr
 
 
-def test_the_resolver_asks_nothing_before_the_list_is_confirmed(
+def test_the_resolver_sends_nothing_before_the_list_is_confirmed(
     server: socket.socket, tmp_path: Path
 ) -> None:
     copy, state = tmp_path / "optout", tmp_path / "engine.json"
@@ -149,7 +149,7 @@ def test_a_watch_that_waits_for_the_list_can_be_stopped(
 
 
 @pytest.mark.parametrize("listed", ["127.0.0.1", "127.0.0.0/8", None])
-def test_a_resolver_on_a_list_is_asked_nothing_from_python(
+def test_python_sends_nothing_to_a_listed_resolver(
     server: socket.socket, tmp_path: Path, listed: str | None
 ) -> None:
     changes = ["resolve.resolver=127.0.0.1", f"resolve.port={server.getsockname()[1]}"]
@@ -167,7 +167,7 @@ def test_a_resolver_on_a_list_is_asked_nothing_from_python(
     assert questions(server) == (1 if listed is None else 0)
 
 
-def test_a_crawl_asks_for_no_address_before_the_list_is_confirmed_and_ends(
+def test_a_crawl_resolves_no_name_before_the_list_is_confirmed_and_ends(
     server: socket.socket, tmp_path: Path
 ) -> None:
     copy, names = tmp_path / "optout", tmp_path / "names.csv"
@@ -204,7 +204,7 @@ def test_a_crawl_asks_for_no_address_before_the_list_is_confirmed_and_ends(
         children.stop(process)
 
 
-def test_requests_of_a_crawl_wait_and_open_connections_are_asked_about(
+def test_requests_of_a_crawl_wait_and_open_connections_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "optout"

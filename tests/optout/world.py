@@ -1,4 +1,4 @@
-"""A centre and a vantage point, each in a network namespace of its own, with a link that a test can cut."""
+"""A centre and a vantage point in separate network namespaces, with a link that a test can cut."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ uvicorn.run(main, host=host, port=443, ssl_certfile=chain, ssl_keyfile=key, log_
 
 
 class World:
-    """Context manager around both machines; the centre serves, and nobody follows yet."""
+    """Context manager for both machines. The centre serves the list; `follow` starts the follower."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class World:
         return ["nsenter", f"--net=/proc/{self._holders[end]}/ns/net", "--", *map(str, argv)]
 
     def inside(self, end: str, argv: Sequence[str | Path]) -> str:
-        """Run a program at one end; return what it printed."""
+        """Run a program at one end; return its output."""
         done = subprocess.run(
             self.argv(end, argv), env=self.environment(end), capture_output=True, text=True, check=False
         )
@@ -79,14 +79,14 @@ class World:
         return children.start(self.argv(end, argv), own_session=True, env=environment, **streams)
 
     def environment(self, end: str) -> dict[str, str]:
-        """Return the variables of programs at one end, as the playbook writes them."""
+        """Return the environment of programs at one end, as the playbook writes it."""
         own = {"REQUESTS_CA_BUNDLE": str(self.folder / "ca.pem"), "AIRFLOW__EDGE__API_URL": ""}
         if end == "centre":
             return {**os.environ, **own, current.VARIABLE: str(self.entered)}
         return {**os.environ, **own, current.VARIABLE: f"{current.FOLLOWED}{self.copy}"}
 
     def follow(self) -> subprocess.Popen[bytes]:
-        """Start what follows the list at the vantage point."""
+        """Start the follower of the list at the vantage point."""
         secret = self.folder / "vantage" / "secret"
         secret.write_text(f"{SECRET}\n")
         argv = [sys.executable, "-P", "-m", "cli", "optout", "follow"]
@@ -94,7 +94,7 @@ class World:
         return self.start("vantage", argv, stderr=subprocess.PIPE)
 
     def enter(self, *entries: str) -> None:
-        """Enter who opted out, at the centre."""
+        """Add opt-out entries at the centre."""
         self.inside("centre", [sys.executable, "-P", "-m", "cli", "optout", "add", *entries])
 
     def cut(self) -> None:
@@ -102,11 +102,11 @@ class World:
         self.inside("vantage", ["ip", "link", "set", "vantage", "down"])
 
     def mend(self) -> None:
-        """Mend the link."""
+        """Restore the link."""
         self.inside("vantage", ["ip", "link", "set", "vantage", "up"])
 
     def age_s(self) -> float:
-        """Return how long ago the centre confirmed the copy; infinite if it never did."""
+        """Return the time since the centre confirmed the copy; infinite if it never did."""
         age = current.age(self.copy)
         return float("inf") if age is None else age
 

@@ -1,1 +1,1 @@
-"""The native prober, run as the stages run it: options, exit statuses, records, real servers on loopback."""
+"""The native prober, used as in the stages: options, exit statuses, records, real servers on loopback."""

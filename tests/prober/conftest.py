@@ -1,4 +1,4 @@
-"""Runs the prober for tests, and its targets."""
+"""Runs the prober and its targets for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Target = tuple[str, str, int | str]
 
 @dataclass
 class Run:
-    """The output of a run of the prober."""
+    """The output from a run of the prober."""
 
     status: int
     rows: list[dict[str, Any]]
@@ -55,7 +55,7 @@ Probe = Callable[..., Run]
 
 @pytest.fixture
 def probe(tmp_path: Path) -> Probe:
-    """Runs the prober over targets (a sequence, a text, or a path) with more options; loopback is allowed."""
+    """Return a function that runs the prober on targets (a sequence, a text or a path); allows loopback."""
 
     def run(
         targets: Sequence[Target] | str | Path,
@@ -72,7 +72,7 @@ def probe(tmp_path: Path) -> Probe:
             path = write_targets(tmp_path / "targets.csv", targets)
         summary = tmp_path / "summary.json"
         summary.unlink(missing_ok=True)
-        # An answer that is expected comes, however long that takes.
+        # A long default timeout, so that expected answers are never too late.
         patient = () if "--timeout" in options else ("--timeout", 60)
         command = argv("--targets", path, "--summary", summary, *allow, *limits, *patient, *options)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -86,37 +86,37 @@ def probe(tmp_path: Path) -> Probe:
 @pytest.fixture
 def silent() -> Iterator[Callable[[str], socket.socket]]:
     """Opens bound UDP sockets that never answer."""
-    opened: list[socket.socket] = []
+    servers: list[socket.socket] = []
 
     def bind(address: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        one = socket.socket(family, socket.SOCK_DGRAM)
-        one.bind((address, 0))
-        one.setblocking(False)
-        opened.append(one)
-        return one
+        server = socket.socket(family, socket.SOCK_DGRAM)
+        server.bind((address, 0))
+        server.setblocking(False)
+        servers.append(server)
+        return server
 
     yield bind
-    for one in opened:
-        one.close()
+    for server in servers:
+        server.close()
 
 
-def datagrams(one: socket.socket) -> list[bytes]:
+def datagrams(server: socket.socket) -> list[bytes]:
     """Return the datagrams that a socket received."""
     found = []
     while True:
         try:
-            found.append(one.recv(65536))
+            found.append(server.recv(65536))
         except BlockingIOError:
             return found
 
 
-def arrivals(one: socket.socket, count: int) -> list[bytes]:
-    """Return the datagrams that a socket received, once there are at least `count`."""
+def arrivals(server: socket.socket, count: int) -> list[bytes]:
+    """Wait until a socket has received at least `count` datagrams, and return them."""
     found: list[bytes] = []
 
     def all_there() -> bool:
-        found.extend(datagrams(one))
+        found.extend(datagrams(server))
         return len(found) >= count
 
     until(all_there, lambda: f"{count} datagrams, {len(found)} are there")
@@ -155,7 +155,7 @@ def responder() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def aioquic_ports() -> Iterator[tuple[int, int]]:
-    """Ports of a real QUIC server on 127.0.0.1 and ::1; the second one sends Retry first."""
+    """Two ports on a real QUIC server on 127.0.0.1 and ::1. On the second port, it sends a Retry first."""
     process = start([sys.executable, Path(__file__).with_name("quic_server.py")], "READY")
     assert process.stdout is not None
     plain, retry = map(int, process.stdout.readline().split())

@@ -1,4 +1,4 @@
-"""A real QUIC server (aioquic) on free ports of 127.0.0.1 and ::1: one answers, one sends Retry first."""
+"""A real QUIC server (aioquic) on two free ports of 127.0.0.1 and ::1. The second sends a Retry first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 
 def configuration() -> QuicConfiguration:
-    """HTTP/3 with a fresh self-signed certificate."""
+    """Return a configuration for HTTP/3 with a new self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "prober.test")])
     now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""Records of probes of real servers, and of silent ones."""
+"""Records of probes to real and silent servers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_retry_is_followed(probe: Probe, aioquic_ports: tuple[int, int]) -> None
     (row,) = done.rows
     assert (row["outcome"], row["retried"], row["attempts"]) == ("coalesced", True, 1)
     assert (row["amplification"], row["ack_largest"], done.summary["token_initials"]) == (None, 1, 1)
-    # Two starting times: the Retry counts from the first Initial, the answer from the one with the token.
+    # The Retry's time counts from the first Initial, the answer's time from the Initial with the token.
     assert row["retry_us"] > 0 and 0 < row["ack_us"] == row["sh_us"]
 
 
@@ -61,35 +61,37 @@ def test_an_instant_ack_of_the_responder(probe: Probe, responder: int) -> None:
 
 
 def test_silence_is_tried_twice(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
+    server = silent("127.0.0.1")
     took_s = []
     for _ in range(5):
-        datagrams(one)
+        datagrams(server)
         began = time.monotonic()
-        target = ("127.0.0.1", "quiet.test", one.getsockname()[1])
+        target = ("127.0.0.1", "quiet.test", server.getsockname()[1])
         done = probe([target], "--timeout", "0.4", "--linger-ms", 50)
         took_s.append(time.monotonic() - began)
-        # Each of the two waits for 0.4 s; without the option it would be 3 s.
+        # Each of the two attempts waits for 0.4 s instead of the default of 3 s.
         assert took_s[-1] >= 0.8
         if took_s[-1] < 6:
             break
     assert took_s[-1] < 6, took_s
     row = done.row("quiet.test")
     assert (row["outcome"], row["attempts"], row["ack_us"], row["ttl"]) == ("timeout", 2, None, None)
-    first, second = datagrams(one)
+    first, second = datagrams(server)
     assert len(first) == len(second) == 1252 and first[1:6] == second[1:6] == b"\0\0\0\x01\x08"
-    assert first[6:14] != second[6:14], "connection IDs are fresh"
+    assert first[6:14] != second[6:14], "each attempt must have a new connection ID"
     assert second[15:23].hex() == row["client_cid"] != first[15:23].hex()
     assert (done.summary["retransmissions"], done.summary["closes"]) == (1, 0)
     assert row["amplification"] == 0 and row["sent_at"] is not None
 
 
 def test_the_second_connection_comes_from_another_port(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
-    probe([("127.0.0.1", "quiet.test", one.getsockname()[1])], "--timeout", "0.2", "--ports", "62300-62301")
+    server = silent("127.0.0.1")
+    probe(
+        [("127.0.0.1", "quiet.test", server.getsockname()[1])], "--timeout", "0.2", "--ports", "62300-62301"
+    )
     ports = []
     for _ in range(2):
-        ports.append(one.recvfrom(2048)[1][1])
+        ports.append(server.recvfrom(2048)[1][1])
     assert sorted(ports) == [62300, 62301]
 
 
@@ -104,16 +106,16 @@ def test_a_closed_port_refuses(probe: Probe, silent: Silent, address: str, kind:
     assert done.summary["missing_tx_stamps"] == 0
 
 
-def answer(one: socket.socket, make: Callable[[bytes], list[bytes]], count: int) -> threading.Thread:
+def answer(server: socket.socket, make: Callable[[bytes], list[bytes]], count: int) -> threading.Thread:
     """Answers `count` datagrams with the result of `make`."""
 
     def serve() -> None:
-        one.setblocking(True)
-        one.settimeout(PATIENCE_S)
+        server.setblocking(True)
+        server.settimeout(PATIENCE_S)
         for _ in range(count):
-            datagram, peer = one.recvfrom(2048)
+            datagram, peer = server.recvfrom(2048)
             for reply in make(datagram):
-                one.sendto(reply, peer)
+                server.sendto(reply, peer)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -121,14 +123,14 @@ def answer(one: socket.socket, make: Callable[[bytes], list[bytes]], count: int)
 
 
 def test_version_negotiation(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
+    server = silent("127.0.0.1")
 
     def negotiate(initial: bytes) -> list[bytes]:
         dcid, scid = initial[6:14], initial[15:23]
         return [b"\x80\0\0\0\0\x08" + scid + b"\x08" + dcid + bytes.fromhex("6b3343cf1a2a3a4a")]
 
-    thread = answer(one, negotiate, 1)
-    row = probe([("127.0.0.1", "vn.test", one.getsockname()[1])]).row("vn.test")
+    thread = answer(server, negotiate, 1)
+    row = probe([("127.0.0.1", "vn.test", server.getsockname()[1])]).row("vn.test")
     thread.join()
     assert (row["outcome"], row["version_list"]) == ("version_negotiation", "0x6b3343cf,0x1a2a3a4a")
     assert row["server_cid"] is None and row["datagrams_received"] == 1
@@ -161,46 +163,46 @@ def test_marks_leave_and_are_not_mirrored(
         0,
         0,
     )
-    one = silent(address)
-    v4 = one.family == socket.AF_INET
+    server = silent(address)
+    v4 = server.family == socket.AF_INET
     level, option = (
         (socket.IPPROTO_IP, socket.IP_RECVTOS) if v4 else (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS)
     )
-    one.setsockopt(level, option, 1)
-    port = one.getsockname()[1]
+    server.setsockopt(level, option, 1)
+    port = server.getsockname()[1]
     for options, sent in [(("--ecn", mark), field), ((), 0)]:
         row = probe([(address, "b.test", port)], "--timeout", "0.2", "--attempts", 1, *options).row("b.test")
-        _, control, _, _ = one.recvmsg(2048, 256)
+        _, control, _, _ = server.recvmsg(2048, 256)
         assert control[0][2][0] & 3 == sent
         assert (row["ecn"], row["ecn_verdict"]) == (mark if sent else None, None)
 
 
-def test_garbage_is_malformed_and_says_so(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
+def test_garbage_is_malformed_with_a_reason(probe: Probe, silent: Silent) -> None:
+    server = silent("127.0.0.1")
 
     def broken(initial: bytes) -> list[bytes]:
         dcid, scid = initial[6:14], initial[15:23]
         header = b"\xc0\0\0\0\x01\x08" + scid + b"\x08" + dcid + b"\0\x40\x64"
         return [header + b"\x55" * 100]
 
-    thread = answer(one, broken, 1)
-    # It waits for a better answer until the window ends.
-    done = probe([("127.0.0.1", "odd.test", one.getsockname()[1])], "--timeout", 10)
+    thread = answer(server, broken, 1)
+    # The prober waits for a better answer until the window closes.
+    done = probe([("127.0.0.1", "odd.test", server.getsockname()[1])], "--timeout", 10)
     row = done.row("odd.test")
     thread.join()
     assert (row["outcome"], row["discarded"], row["attempts"]) == ("malformed", 1, 1)
     assert "authenticate" in row["detail"]
-    assert done.summary["closes"] == 0, "nothing authenticated, so no close is sent"
+    assert done.summary["closes"] == 0, "without an authenticated packet, the prober must not send a close"
 
 
-def test_an_answer_from_elsewhere_finds_no_row(probe: Probe, silent: Silent) -> None:
-    """In one of some tries, because on a busy machine the prober may have ended when the answer comes."""
-    one, other = silent("127.0.0.1"), silent("127.0.0.2")
+def test_an_answer_from_another_address_finds_no_row(probe: Probe, silent: Silent) -> None:
+    """Try several times, because on a busy machine, the prober may have exited before the answer arrives."""
+    server, other_server = silent("127.0.0.1"), silent("127.0.0.2")
 
     def elsewhere() -> None:
-        one.setblocking(True)
-        initial, peer = one.recvfrom(2048)
-        other.sendto(
+        server.setblocking(True)
+        initial, peer = server.recvfrom(2048)
+        other_server.sendto(
             b"\x80\0\0\0\0\x08" + initial[15:23] + b"\x08" + initial[6:14] + b"\x6b\x33\x43\xcf", peer
         )
 
@@ -208,7 +210,7 @@ def test_an_answer_from_elsewhere_finds_no_row(probe: Probe, silent: Silent) -> 
     for timeout_s in ("0.4", "4", "40"):
         thread = threading.Thread(target=elsewhere, daemon=True)
         thread.start()
-        target = ("127.0.0.1", "a.test", one.getsockname()[1])
+        target = ("127.0.0.1", "a.test", server.getsockname()[1])
         done = probe([target], "--timeout", timeout_s, "--attempts", 1)
         thread.join()
         assert done.row("a.test")["outcome"] == "timeout"
@@ -272,7 +274,7 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
 
 
 def close_offset(datagram: bytes) -> int:
-    """Return the packet number's offset in an Initial without token that fills the datagram."""
+    """Return the offset of the packet number in an Initial without token that fills the datagram."""
     at = 5
     at += 1 + datagram[at]
     at += 1 + datagram[at]

@@ -1,4 +1,4 @@
-"""The feed: probes at set times, paused targets, and the end of the feeder."""
+"""The feed: probes at planned times, paused targets, and the exit of the feeder."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Fed:
 
     @property
     def skipped(self) -> dict[int, str]:
-        """Return the reason by number of each skipped slot."""
+        """Return the reasons of skipped slots, by slot number."""
         lines = [json.loads(line) for line in (self.folder / "skipped").read_text().splitlines()]
         return {line["slot"] - FIRST: line["reason"] for line in lines}
 
@@ -84,7 +84,7 @@ Feeds = Callable[..., Fed]
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feeds:
-    """Starts a prober with a feed, which `first` is in before it starts; more options by argument."""
+    """Return a function that starts a prober with a feed. The feed already contains the commands `first`."""
 
     def start(
         *options: object,
@@ -107,7 +107,7 @@ def feed(tmp_path: Path) -> Feeds:
 
 
 def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
-    """In one of some tries, because a machine without time for the prober for seconds makes all late."""
+    """Try several times, because all probes are late if the machine stalls the prober for seconds."""
     least = []
     for _ in range(TRIES):
         fed = feed("--attempts", 2)
@@ -115,21 +115,21 @@ def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
         shutil.rmtree(fed.folder / "segments")
         assert min(late_ns) >= 0
         least.append(min(late_ns))
-        # A prober that always waits that much too long.
-        assert not in_time([one + FAULT_NS for one in late_ns])
+        # A prober that always waits too long by FAULT_NS is detected.
+        assert not in_time([delay_ns + FAULT_NS for delay_ns in late_ns])
         if in_time(late_ns):
             return
-    raise AssertionError(f"all are late, at least by {least} ns")
+    raise AssertionError(f"all probes are late, by at least {least} ns")
 
 
 def in_time(late_ns: list[int]) -> bool:
-    """Return whether the prober waits for the planned times and not longer: only some are late."""
+    """Return whether no probe is early, and at least one is not late. The machine may delay others."""
     return 0 <= min(late_ns) < FAULT_NS
 
 
-def lateness(fed: Fed, one: socket.socket) -> list[int]:
-    """Feed slots over six seconds, all of which are sent once; return how late (ns) each was sent."""
-    to = ("127.0.0.1", one.getsockname()[1])
+def lateness(fed: Fed, server: socket.socket) -> list[int]:
+    """Feed slots over six seconds, check that each is sent once, and return the delays in ns."""
+    to = ("127.0.0.1", server.getsockname()[1])
     start, count = time.time_ns() + 10_000 * MS, 60  # by then the prober has started
     times = {number: start + number * 100 * MS for number in range(count)}
     for number in reversed(times):  # in any order
@@ -138,21 +138,24 @@ def lateness(fed: Fed, one: socket.socket) -> list[int]:
     assert fed.end() == 0, fed.messages
     rows = fed.rows
     assert {row["target"] - FIRST for row in rows} == set(times)
-    assert {(row["outcome"], row["attempts"]) for row in rows} == {("timeout", 1)}, "a slot is one connection"
-    assert len({row["client_cid"] for row in rows}) == count == len(datagrams(one))
+    assert {(row["outcome"], row["attempts"]) for row in rows} == {("timeout", 1)}, (
+        "a slot must be one connection"
+    )
+    assert len({row["client_cid"] for row in rows}) == count == len(datagrams(server))
     assert (fed.summary["targets"], fed.summary["skipped"], fed.skipped) == (count, 0, {})
     return [row["sent_at"] - times[row["target"] - FIRST] for row in rows]
 
 
 def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, tmp_path: Path) -> None:
     (tmp_path / "block").write_text("127.0.0.9\n")
-    one = silent("127.0.0.1")
-    to = ("127.0.0.1", one.getsockname()[1])
+    server = silent("127.0.0.1")
+    to = ("127.0.0.1", server.getsockname()[1])
     fed = feed("--blocklist", tmp_path / "block", limits=("0.125", "0"))
     start = time.time_ns() + 2000 * MS
     fed.slot(0, start - 10_000 * MS, to)  # long past
     fed.slot(1, start, to, grace=60_000)
-    # The address has used its share for eight seconds. Late it would be only if the prober stalled for 7.
+    # The limit blocks the address for eight seconds, longer than the grace. The reason would only be `late`
+    # if the prober stalled for 7 s.
     fed.slot(2, start + 50 * MS, to, grace=7500)
     fed.slot(3, start + 60 * MS, to, grace=60_000)  # this one can wait that long
     fed.slot(4, start + 70 * MS, to, grace=60_000, owned=1)  # and this one is exempt
@@ -160,7 +163,7 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
     fed.slot(6, start, ("192.0.2.1", 443), grace=60_000)  # not allowed without a contact
     fed.say("hold 8")
     fed.slot(7, start - 200 * MS, ("127.0.0.2", to[1]), group=8, grace=60_000)
-    first = arrivals(one, 1)  # so the time of the slot in the held group has passed
+    first = arrivals(server, 1)  # now the planned time of the slot in the held group has passed
     fed.say("free 8", "end")
     assert fed.end() == 0, fed.messages
     assert fed.skipped == {0: "late", 2: "limit", 6: "contact", 7: "paused"}
@@ -171,24 +174,25 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
         4: "timeout",
         5: "blocked",
     }
-    # The first is decided on at `start` or later, this one eight seconds after that; stamps are later still.
+    # The prober decides on the first slot at `start` or later, and on this slot eight seconds after that.
+    # Timestamps are later than decisions.
     assert rows[3]["sent_at"] >= start + 7999 * MS
     assert rows[4]["sent_at"] < rows[3]["sent_at"]
-    assert len(first) + len(datagrams(one)) == 3
+    assert len(first) + len(datagrams(server)) == 3
     assert (fed.summary["targets"], fed.summary["sent"], fed.summary["skipped"]) == (4, 3, 4)
 
 
 def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> None:
-    one = silent("127.0.0.1")
-    to = ("127.0.0.1", one.getsockname()[1])
+    server = silent("127.0.0.1")
+    to = ("127.0.0.1", server.getsockname()[1])
     fed = feed()
-    grace_ms, count = 300, 100  # of ten seconds: some are left after the stall
+    grace_ms, count = 300, 100  # ten seconds of slots, so that some remain after the stall
     start = time.time_ns() + 1000 * MS
     times = [start + number * 100 * MS for number in range(count)]
     for number, at_ns in enumerate(times):
         fed.slot(number, at_ns, to, grace=grace_ms)
     fed.say("end")
-    arrivals(one, 1)
+    arrivals(server, 1)
     halt(fed.process.pid)
     stopped = time.time_ns()
     time.sleep(1)
@@ -200,25 +204,27 @@ def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> N
     assert missed and missed <= set(fed.skipped)
     sent = {row["target"] - FIRST: row["sent_at"] for row in fed.rows}
     assert all(times[number] <= at_ns for number, at_ns in sent.items())
-    assert any(at_ns > resumed for at_ns in sent.values()), "it goes on"
-    assert sorted([*sent, *fed.skipped]) == list(range(count)), "each is there once"
+    assert any(at_ns > resumed for at_ns in sent.values()), "the prober must continue after the stall"
+    assert sorted([*sent, *fed.skipped]) == list(range(count)), "every slot must be sent or skipped once"
 
 
 def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Silent) -> None:
-    one, two = silent("127.0.0.1"), silent("127.0.0.1")
-    ports = [one.getsockname()[1], two.getsockname()[1]]
-    # Many of group 2: some are left when it is refused, however late that is.
+    first_server, second_server = silent("127.0.0.1"), silent("127.0.0.1")
+    ports = [first_server.getsockname()[1], second_server.getsockname()[1]]
+    # Group 2 is large, so that some targets remain even if the refusal is late.
     counts = {1: 30, 2: 300}
     lines = [
         f"127.0.0.1,n{g}-{n}.test,{ports[g - 1]},{g}" for g, count in counts.items() for n in range(count)
     ]
     targets = "\n".join(["ip,domain,port,group", *lines])
     fed = feed("--rate", 20, "--attempts", 2, targets=targets, first=["hold 2"])
-    arrivals(one, 60)  # both attempts of all of group 1: the list would be done by now
-    held_at = len(datagrams(two))
-    assert held_at < counts[2] and fed.process.poll() is None, "targets of group 2 are waited for"
+    arrivals(
+        first_server, 60
+    )  # both attempts of all targets in group 1: without the hold, the list would be done
+    held_at = len(datagrams(second_server))
+    assert held_at < counts[2] and fed.process.poll() is None, "the prober must wait for targets of group 2"
     fed.say("free 2")
-    arrivals(two, 1)
+    arrivals(second_server, 1)
     fed.say("refuse 2", "end")
     assert fed.end() == 0, fed.messages
     by_group = {group: [row for row in fed.rows if row["port"] == ports[group - 1]] for group in (1, 2)}
@@ -233,13 +239,13 @@ def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Sile
 
 
 def test_a_run_with_a_list_ends_with_it_however_many_slots_follow(feed: Feeds, silent: Silent) -> None:
-    """Of the control names of a campaign one is always in flight, if there are enough of them."""
-    one = silent("127.0.0.1")
-    to = ("127.0.0.1", one.getsockname()[1])
+    """A campaign with enough control names always has a slot in flight."""
+    server = silent("127.0.0.1")
+    to = ("127.0.0.1", server.getsockname()[1])
     targets = f"ip,domain,port\n{to[0]},a.test,{to[1]}\n"
     planned = 600  # they fit into a pipe
     now = time.time_ns()
-    # One every 100 ms, each of which is waited for 300 ms.
+    # One slot every 100 ms, with a timeout of 300 ms.
     slots = [f"slot {FIRST + n} {now + n * 100 * MS} 100 1 0 {to[0]} {to[1]} a.test" for n in range(planned)]
     fed = feed(targets=targets, first=[*slots, "end"])
     assert fed.end() == 0, fed.messages
@@ -249,13 +255,13 @@ def test_a_run_with_a_list_ends_with_it_however_many_slots_follow(feed: Feeds, s
 
 
 def test_a_feeder_that_is_gone_ends_the_run_in_order(feed: Feeds, silent: Silent) -> None:
-    one = silent("127.0.0.1")
-    to = ("127.0.0.1", one.getsockname()[1])
+    server = silent("127.0.0.1")
+    to = ("127.0.0.1", server.getsockname()[1])
     fed = feed()
     now = time.time_ns()
     fed.slot(0, now + 200 * MS, to, grace=20_000)
     fed.slot(1, now + 600_000 * MS, to)
-    arrivals(one, 1)
+    arrivals(server, 1)
     assert fed.end() == 130
     assert [row["outcome"] for row in fed.rows] == ["timeout"] and fed.skipped == {1: "stopped"}
 
@@ -284,7 +290,7 @@ def test_wrong_use_of_the_feed_is_2(tmp_path: Path, options: list[str]) -> None:
 
 
 def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
-    """Two probers share 20 probes a second to one prefix; no receiver gets more, nor both at once."""
+    """Two probers share 20 probes a second to one prefix. Together they keep the limit, and take turns."""
     port = silent("127.0.0.1").getsockname()[1]
     (tmp_path / "t.csv").write_text(
         "ip,domain,port\n" + "".join(f"127.0.0.1,n{n}.test,{port}\n" for n in range(EACH))
@@ -305,8 +311,11 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
     check_turns(sent, EACH)
 
 
-def test_what_does_not_leave_in_its_turn_waits_for_the_next(silent: Silent, tmp_path: Path) -> None:
-    """Each in its prefix, more than leave in a turn: of the first of two, 2 s long, 1 s of it a pause."""
+def test_targets_not_sent_in_a_turn_wait_for_the_next(silent: Silent, tmp_path: Path) -> None:
+    """The prober has the first of two turns, 2 s long with a pause of 1 s. Its targets need several turns.
+
+    Each target is in another prefix.
+    """
     port = silent("0.0.0.0").getsockname()[1]
     ips = [f"127.{n}.7.1" for n in range(100)]
     lines = [f"{ip},n{n}.test,{port}" for n, ip in enumerate(ips)]
@@ -319,13 +328,13 @@ def test_what_does_not_leave_in_its_turn_waits_for_the_next(silent: Silent, tmp_
     subprocess.run(command, stderr=subprocess.DEVNULL, timeout=120, check=True)
     sent = [(row["ip"], row["sent_at"]) for row in rows_of(folder)]
     assert sorted(ip for ip, _ in sent) == sorted(ips)
-    # The prober decides in the turn; a stall between that and the kernel's stamp delays a batch, 5 of them.
+    # The prober decides during its turn. A stall between decision and kernel timestamp delays a batch of 5.
     assert outside(sent) < 20
-    assert outside([(ip, at + 1000 * MS) for ip, at in sent]) > 80, "sent in the pauses"
+    assert outside([(ip, at + 1000 * MS) for ip, at in sent]) > 80, "probes in pauses must be detected"
 
 
 def outside(sent: Sequence[tuple[str, int]]) -> int:
-    """Return how many of (address, UTC in ns) left outside of the turns (docs/design/0008)."""
+    """Return the number of (address, UTC in ns) outside of the turns (docs/design/0008)."""
     count = 0
     for ip, at in sent:
         hashed = 0xCBF29CE484222325

@@ -1,4 +1,4 @@
-"""Options, exit statuses and sentences: docs/interfaces.md."""
+"""Options, exit statuses and messages (docs/interfaces.md)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,9 @@ def test_command_line_program_passes_everything_on() -> None:
         (["--contact", " "], "--contact"),
         (["--resume"], "--segments"),
         (["--format", "xml"], "--format"),
+        (["--format", "text"], "is for the command firstflight"),
+        (["a.test"], "cannot be used with"),
+        (["--port", "443"], "cannot be used with"),
     ],
 )
 def test_wrong_use_is_2(tmp_path: Path, options: list[str], message: str) -> None:
@@ -61,11 +64,18 @@ def test_wrong_use_is_2(tmp_path: Path, options: list[str], message: str) -> Non
     assert message in done.stderr and "panicked" not in done.stderr
 
 
+def test_names_are_for_the_command() -> None:
+    """The engine does not resolve names."""
+    done = run("a.test", *LOOPBACK)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("firstflight probe: a.test was not resolved")
+
+
 def test_without_contact_only_allowed_networks(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
-    port = one.getsockname()[1]
+    server = silent("127.0.0.1")
+    port = server.getsockname()[1]
     done = probe([("127.0.0.1", "a.test", port), ("192.0.2.1", "b.test", 443)])
-    assert (done.status, done.rows, datagrams(one)) == (2, [], [])
+    assert (done.status, done.rows, datagrams(server)) == (2, [], [])
     assert "192.0.2.1" in done.messages and "--contact" in done.messages
 
 
@@ -83,13 +93,13 @@ def test_unreadable_list_is_3(tmp_path: Path, content: str | None) -> None:
 def test_a_broken_safety_list_stops_everything(
     probe: Probe, silent: Silent, tmp_path: Path, option: str, line: str
 ) -> None:
-    one = silent("127.0.0.1")
+    server = silent("127.0.0.1")
     path = tmp_path / "lines"
     path.write_text(f"# ours\n\n{line}\n")
-    targets = [("127.0.0.1", "a.test", one.getsockname()[1])]
+    targets = [("127.0.0.1", "a.test", server.getsockname()[1])]
     for lines in (path, tmp_path / "missing"):
         done = probe(targets, option, lines)
-        assert (done.status, done.rows, datagrams(one)) == (3, [], [])
+        assert (done.status, done.rows, datagrams(server)) == (3, [], [])
         assert str(lines) in done.messages
     assert "line 3" in probe(targets, option, path).messages
 
@@ -131,10 +141,19 @@ def test_standard_input_is_a_list() -> None:
     assert done.returncode == 0 and '"outcome":"refused"' in done.stdout
 
 
+def test_few_open_files_are_no_fault_of_the_ports(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("ip,domain,port\n127.0.0.1,a.test,9\n")
+    program = argv("--targets", tmp_path / "list.csv", *LOOPBACK, "--ports", "61000-61063")
+    within = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"]
+    done = subprocess.run([*within, *program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be bound: Too many open files (os error 24); raise the limit (ulimit -n)" in done.stderr
+
+
 def test_dry_run_sends_nothing(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
-    done = probe([("127.0.0.1", "a.test", one.getsockname()[1])], "--dry-run")
-    assert (done.status, done.rows, datagrams(one)) == (0, [], [])
+    server = silent("127.0.0.1")
+    done = probe([("127.0.0.1", "a.test", server.getsockname()[1])], "--dry-run")
+    assert (done.status, done.rows, datagrams(server)) == (0, [], [])
     assert "1 would be probed" in done.messages
 
 
@@ -161,8 +180,8 @@ def test_a_summary_takes_no_device_s_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Signals) -> None:
-    one = silent("127.0.0.1")
-    port = one.getsockname()[1]
+    server = silent("127.0.0.1")
+    port = server.getsockname()[1]
     answered = [("127.0.0.1", f"r{i}.test", 9) for i in range(30)]
     waiting = [("127.0.0.1", f"w{i}.test", port) for i in range(3000)]
     targets = write_targets(tmp_path / "t.csv", [*answered, *waiting])
@@ -180,7 +199,7 @@ def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Si
     )
     command = argv("--targets", targets, *LOOPBACK, *options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    arrivals(one, 60)
+    arrivals(server, 60)
     os.kill(process.pid, stop)
     rows, messages = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -190,8 +209,8 @@ def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Si
 
 
 def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
-    one = silent("127.0.0.1")
-    port = one.getsockname()[1]
+    server = silent("127.0.0.1")
+    port = server.getsockname()[1]
     targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", f"w{i}.test", port) for i in range(50)])
     options = (
         "--per-address-rate",
@@ -205,21 +224,21 @@ def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
     )
     command = argv("--targets", targets, *LOOPBACK, *options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    arrivals(one, 50)
+    arrivals(server, 50)
     process.send_signal(signal.SIGINT)
-    # A second one that comes earlier is the same to the kernel.
-    until(lambda: pending(process.pid) == 0, "the first signal is handled")
+    # The kernel merges a second signal that arrives before the first is handled.
+    until(lambda: pending(process.pid) == 0, "the prober to handle the first signal")
     time.sleep(0.5)
-    assert process.poll() is None, "open probes are waited for"
+    assert process.poll() is None, "the prober must wait for open probes"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
-    # Otherwise the prober would wait for them until WINDOW_S after they were sent.
+    # Otherwise, the prober would wait for the probes until WINDOW_S after they were sent.
     assert (process.returncode, time.monotonic() - began < WINDOW_S - 2) == (130, True)
     assert "50 targets have no record" in messages
 
 
-def test_what_the_system_refuses_is_send_failed(tmp_path: Path) -> None:
+def test_datagrams_that_the_system_refuses_are_send_failed(tmp_path: Path) -> None:
     targets = write_targets(
         tmp_path / "t.csv", [("198.18.0.1", "a.test", 443), ("2001:db8::1", "b.test", 443)]
     )
@@ -248,17 +267,19 @@ def test_source_address_is_kept(probe: Probe, responder: int) -> None:
 def test_closed_standard_output_is_reported_and_nothing_is_sent(
     tmp_path: Path, silent: Silent, through: str
 ) -> None:
-    one = silent("127.0.0.1")
-    targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", "a.test", one.getsockname()[1])])
+    server = silent("127.0.0.1")
+    targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", "a.test", server.getsockname()[1])])
     options = ["--targets", str(targets), *LOOPBACK, "--timeout", "0.2"]
     program = argv() if through == "native" else [str(Path(sys.executable).with_name("firstflight")), "probe"]
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
     done = subprocess.run([*closed, *options], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 3, done.stderr
     assert "standard output is closed" in done.stderr and len(done.stderr.splitlines()) == 1
-    assert datagrams(one) == []
-    # With segments, standard output is not needed.
-    kept = [*options, "--segments", str(tmp_path / "segments")]
-    done = subprocess.run([*closed, *kept], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (done.returncode, len(datagrams(one))) == (0, 2), done.stderr
+    assert datagrams(server) == []
+    # With segments, the prober does not need standard output.
+    with_segments = [*options, "--segments", str(tmp_path / "segments")]
+    done = subprocess.run(
+        [*closed, *with_segments], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, len(datagrams(server))) == (0, 2), done.stderr
     assert list((tmp_path / "segments").glob("*.arrow"))

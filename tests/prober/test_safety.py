@@ -1,4 +1,4 @@
-"""Lists are checked for the destination address of packets; limits hold; the order is random."""
+"""Lists apply to the destination address of packets; limits hold; the order is random."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_lists_win_over_permission(probe: Probe, silent: Silent, tmp_path: Path)
     (tmp_path / "block").write_text("# ZMap's format\n127.1.0.2\n127.1.1.0/24 # a network\n")
     (tmp_path / "optout").write_text("example.org\n127.1.2.3/32\n")
     targets = [
-        (address, f"n{i}.test", one.getsockname()[1]) for i, (address, one) in enumerate(sockets.items())
+        (address, f"n{i}.test", server.getsockname()[1])
+        for i, (address, server) in enumerate(sockets.items())
     ]
     open_port = sockets["127.1.0.1"].getsockname()[1]
     for name in ("example.org", "www.EXAMPLE.org", "example.org.", "anexample.org"):
@@ -67,11 +68,11 @@ def test_special_addresses_are_blocked_unless_allowed(probe: Probe, address: str
 
 
 def test_mapped_addresses_do_not_slip_past_the_lists(probe: Probe, silent: Silent) -> None:
-    one = silent("127.0.0.1")
+    server = silent("127.0.0.1")
     row = probe(
-        [("::ffff:127.0.0.1", "a.test", one.getsockname()[1])], "--contact", "me", allow=LOOPBACK
+        [("::ffff:127.0.0.1", "a.test", server.getsockname()[1])], "--contact", "me", allow=LOOPBACK
     ).row("a.test")
-    assert (row["outcome"], datagrams(one)) == ("blocked", [])
+    assert (row["outcome"], datagrams(server)) == ("blocked", [])
 
 
 def gaps(times: list[int]) -> list[float]:
@@ -93,8 +94,8 @@ def test_limits_per_address_and_prefix_without_waiting_for_each_other(probe: Pro
     by_address: dict[str, list[int]] = defaultdict(list)
     for row in done.rows:
         by_address[row["ip"]].append(row["sent_at"])
-    # A limit holds for the times of the prober's decisions; the kernel stamps a datagram somewhat later,
-    # which makes one gap longer and the next one shorter, and does not change the median.
+    # A limit applies to the times of the prober's decisions. The kernel's timestamp of a datagram is slightly
+    # later. This makes one gap longer and the next one shorter, but does not change the median.
     for times in by_address.values():
         assert statistics.median(gaps(times) or [1]) > 0.19
     prefix = [
@@ -128,31 +129,31 @@ def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
         done = probe(targets, "--rate", rate)
         times = sorted(row["sent_at"] for row in done.rows)
         assert {row["outcome"] for row in done.rows} == {"iack"}
-        # The prober decides for a batch at once; one whose stamps are late counts in the next window, too.
+        # The prober decides on whole batches. A batch with late timestamps also counts in the next window.
         batch = done.summary["batch"]
         assert _most_in_a_second(times) <= rate + 2 * batch
         assert done.summary["max_new_per_second"] <= rate + batch
         assert done.summary["max_datagrams_per_second"] < 2 * rate + batch
         drifts.append(_drift(times, rate))
-        # The same times, further apart or closer by the fault, must be found.
+        # The same times, stretched or compressed by the fault, must be detected.
         if not _is_wrong(times, rate):
             assert _is_wrong([times[0] + (at - times[0]) * (1 + FAULT) for at in times], rate)
             assert _is_wrong([times[0] + (at - times[0]) * (1 - FAULT) for at in times], rate)
             return
-    # A machine that has no time for the prober for seconds spoils one try or another.
+    # A machine that stalls the prober for seconds can spoil single tries.
     raise AssertionError(f"the rate is wrong by {drifts}")
 
 
 def _is_wrong(times: Sequence[float], rate: float) -> bool:
-    """Return whether probes left at a rate that is wrong by FAULT: half of that is the machine's."""
+    """Return whether the rate of probes is wrong by FAULT, with FAULT / 2 as tolerance for the machine."""
     return abs(_drift(times, rate)) >= FAULT / 2
 
 
 def _drift(times: Sequence[float], rate: float) -> float:
-    """Return by how much the rate seems to be too low, as a share, from the first to the last third.
+    """Return by how much the rate is too low, as a share, measured from the first to the last third.
 
-    A stall of the machine delays probes, and what it delayed follows faster. So in each third some probes are
-    about on schedule: the least late ones are compared.
+    A stall of the machine delays probes, and the delayed probes follow at a higher rate. So each third has
+    some probes that are almost on schedule. The function compares the least late probe of each.
     """
     late_s = [(at - times[0]) / 1e9 - number / rate for number, at in enumerate(times)]
     third = len(times) // 3

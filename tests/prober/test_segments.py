@@ -17,7 +17,7 @@ from tests.waiting import until
 COUNT = 20_000
 
 
-def test_segments_hold_what_json_says(probe: Probe, responder: int, tmp_path: Path) -> None:
+def test_segments_have_the_values_of_json(probe: Probe, responder: int, tmp_path: Path) -> None:
     targets = [(f"127.4.0.{i}", f"n{i}.test", responder) for i in range(1, 40)] + [("127.4.0.1", "", 9)]
     done = probe(targets, "--segments", tmp_path / "seg", "--format", "jsonl")
     rows = {row.pop("target"): row for row in rows_of(tmp_path / "seg")}
@@ -37,17 +37,17 @@ def test_segments_hold_what_json_says(probe: Probe, responder: int, tmp_path: Pa
     assert schema.names == ["target", *(c.name for c in described.values() if c.source == "prober")]
     for field in list(schema)[1:]:
         assert (field.type, field.nullable) == (
-            described[field.name].arrow_type(),
+            described[field.name].segment_type(),
             described[field.name].nullable,
         )
     assert done.summary["last_segment"] >= 1
 
 
-def test_without_format_nothing_goes_to_standard_output(probe: Probe, tmp_path: Path) -> None:
+def test_without_a_format_nothing_is_written_to_standard_output(probe: Probe, tmp_path: Path) -> None:
     done = probe([("127.0.0.1", "a.test", 9)], "--segments", tmp_path / "seg")
     assert (done.status, done.rows, len(rows_of(tmp_path / "seg"))) == (0, [], 1)
-    again = probe([("127.0.0.1", "a.test", 9)], "--segments", tmp_path / "seg")
-    assert again.status == 2 and "--resume" in again.messages
+    second = probe([("127.0.0.1", "a.test", 9)], "--segments", tmp_path / "seg")
+    assert second.status == 2 and "--resume" in second.messages
 
 
 def test_kill_loses_no_closed_segment_and_resume_does_the_rest(responder: int, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_kill_loses_no_closed_segment_and_resume_does_the_rest(responder: int, t
     path = write_targets(tmp_path / "t.csv", targets)
     folder = tmp_path / "seg"
     common = ("--targets", path, *LOOPBACK, *FAST, "--segments", folder, "--linger-ms", 100)
-    # At this rate they take 40 s: a stall of the test does not let the run finish.
+    # At this rate, the run takes 40 s, so that it does not finish while the test is stalled.
     process = subprocess.Popen(argv(*common, "--rate", 500), stderr=subprocess.DEVNULL)
     until(lambda: len(rows_of(folder)) >= 500, "500 rows in closed segments")
     process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Sweeps of Initial sizes, and the limits of listening: what a user of the command line sees."""
+"""Sweeps of Initial sizes, and the limits of listening, from the command line."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def test_each_target_is_probed_once_with_each_size(probe: Probe, responder: int)
 
 
 def test_limits_hold_for_all_sizes_together(probe: Probe, silent: Silent) -> None:
-    """Three probes of one address at four a second: two intervals, whatever the sizes."""
-    one = silent("127.0.0.1")
+    """Three probes of an address at four a second take two intervals, independent of the sizes."""
+    server = silent("127.0.0.1")
     done = probe(
-        [("127.0.0.1", "a.test", one.getsockname()[1])],
+        [("127.0.0.1", "a.test", server.getsockname()[1])],
         *("--initial-size", "1200,1300,1400", "--timeout", "0.2", "--attempts", 2, "--linger-ms", 0),
         limits=("--per-address-rate", "4", "--per-prefix-rate", "0"),
     )
     times = sorted(row["sent_at"] for row in done.rows)
     assert len(times) == 3 and done.summary["retransmissions"] == 3
-    received = datagrams(one)
+    received = datagrams(server)
     assert sorted(map(len, received)) == [1200, 1200, 1300, 1300, 1400, 1400]
-    assert len({each[15:23] for each in received}) == 6, "every connection has an ID of its own"
+    assert len({datagram[15:23] for datagram in received}) == 6, "every connection must have a different ID"
 
 
 def test_a_target_that_is_sent_nothing_has_its_size(probe: Probe, tmp_path: Path) -> None:
@@ -61,17 +61,17 @@ def test_a_target_that_is_sent_nothing_has_its_size(probe: Probe, tmp_path: Path
         (("--listen", "61"), "'61' for '--listen <SECONDS>'"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_impossible_options_are_one_sentence(
     probe: Probe, silent: Silent, tmp_path: Path, options: tuple[str, ...], sentence: str
 ) -> None:
-    one = silent("127.0.0.1")
+    server = silent("127.0.0.1")
     given = [str(tmp_path / "segments") if option == "SEGMENTS" else option for option in options]
-    done = probe([("127.0.0.1", "a.test", one.getsockname()[1])] * 1001, *given)
+    done = probe([("127.0.0.1", "a.test", server.getsockname()[1])] * 1001, *given)
     assert (done.status, done.rows) == (2, [])
     assert sentence in done.messages and done.messages.count("\n") == 1, done.messages
-    assert datagrams(one) == []
+    assert datagrams(server) == []
 
 
-def test_a_dry_run_tells_how_often(probe: Probe) -> None:
+def test_a_dry_run_prints_the_number_of_probes(probe: Probe) -> None:
     done = probe([("127.0.0.1", "a.test", 443)], "--initial-size", "1200,1300", "--dry-run")
     assert done.status == 0 and "each target has 2 probes" in done.messages

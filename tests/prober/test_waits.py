@@ -1,4 +1,4 @@
-"""Between two things to do the prober sleeps: its system calls are counted, whatever the machine's speed."""
+"""The prober sleeps when idle. Its number of system calls does not depend on the machine's speed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.waits import WAITS, counts, strace, system_calls
 
 from .conftest import FAST, LOOPBACK, argv, write_targets
 
-# Opening ports, reading the list, ending.
+# System calls that open ports, read the list, and exit.
 START = 400
 
 
-# A pass of the loop has two waits: it sleeps, and it asks which ports have something to read. One probe
-# alone has a pass for each of its events: it leaves, is answered twice, settles, is closed. From 50 probes
-# per second on they share passes: five at 50, eight at 200, seven at 500, four at 1,000 per second. Such a
-# pass sends twice (new ones, closes), and reads stamps and answers of the ports that have some.
+# A pass of the loop has two waits: a sleep, and a poll for readable ports. A single probe has a pass for each
+# event: sending, two answers, settling, closing. From 50 probes per second, probes share passes: five at 50,
+# eight at 200, seven at 500, four at 1,000 per second. Such a pass sends twice (new probes, closes), and
+# reads timestamps and answers from the readable ports.
 @pytest.mark.parametrize(
     ("rate", "count", "waits_each", "calls_each"),
     [
@@ -44,26 +44,26 @@ def test_probes_share_system_calls(
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"outcome":"iack"') == count
     waits = sum(calls[name] for name in WAITS)
-    # While the last probes linger, and where none is in flight, the prober looks for signals and deadlines.
+    # During the cooldown, and without probes in flight, the prober only checks for signals and deadlines.
     seconds = count / rate + 3
     assert 0 < waits <= waits_each * count + 20 * seconds, calls
-    # Twice a second or so records go to the writing thread.
+    # About twice a second, records go to the writer thread.
     assert calls.total() <= START + calls_each * count + 60 * seconds, calls
 
 
-def test_a_prober_with_nothing_to_do_looks_for_signals_alone(tmp_path: Path) -> None:
+def test_an_idle_prober_only_checks_for_signals(tmp_path: Path) -> None:
     command = argv("--feed", "--segments", tmp_path / "segments", *LOOPBACK)
     calls = tmp_path / "calls"
-    begun = time.monotonic()
+    started_s = time.monotonic()
     process = subprocess.Popen([*strace(calls), *command], stdin=subprocess.PIPE, text=True)
     assert process.stdin is not None
-    until(lambda: time.monotonic() - begun >= 3, "three seconds")
+    until(lambda: time.monotonic() - started_s >= 3, "three seconds")
     process.stdin.write("end\n")
     process.stdin.close()
     assert process.wait(60) == 0
-    passed = time.monotonic() - begun
+    passed = time.monotonic() - started_s
     made = counts(calls)
-    # Ten times a second: what came, and a sleep until something comes.
+    # Ten times a second, the prober polls, and sleeps until a datagram arrives.
     assert 0 < sum(made[name] for name in WAITS) <= 22 * passed + 10, made
     # Ports of both families.
     assert made.total() <= 2 * START + 22 * passed, made

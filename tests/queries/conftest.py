@@ -1,4 +1,4 @@
-"""Separate stores; an invented campaign of two runs whose every result can be computed by hand."""
+"""Separate stores, and an invented campaign of two runs with results that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ def first_run() -> list[dict[str, Any]]:
 
     f: no origin AS. g: IPv4 waits, IPv6 does not. h: closes. i: Retry first. j: blocked.
     """
-    one = {"run": RUN_1, "repetition": 1, "sent_at": DAY_1}
+    common = {"run": RUN_1, "repetition": 1, "sent_at": DAY_1}
     others = {"cdn": "Others", "asn": 3320}
     return [
         iack(
             20_000,
             3_200,
-            **one | {"domain": "a.example", "sent_at": DAY_1 + 5 * SECOND, "sh_to_handshake_us": 0},
+            **common | {"domain": "a.example", "sent_at": DAY_1 + 5 * SECOND, "sh_to_handshake_us": 0},
         ),
-        probe("coalesced", **one, domain="b.example", sh_to_handshake_us=0, bytes_received=3_757),
-        probe("sh_first", **one | others, domain="c.example", sh_to_handshake_us=900),
-        iack(20_000, 9_000, **one | others, domain="d.example", attempts=2),
-        probe("timeout", **one, domain="e.example"),
-        iack(20_000, 1_000, **one, domain="f.example", cdn=None, asn=None),
-        probe("coalesced", **one, domain="g.example", ip="198.18.48.7"),
-        iack(20_000, 1_000, **one, domain="g.example", ip="2001:db8:48::7"),
-        probe("closed", **one, domain="h.example", cdn="Amazon", asn=16509),
-        iack(20_000, 3_200, **one, domain="i.example", cdn="Google", asn=15169, retried=True),
-        probe("blocked", **one | others | {"sent_at": None}, domain="j.example"),
-        iack(20_000, 4_200, **one | {"domain": "a.example", "repetition": 2, "sh_to_handshake_us": 150}),
-        probe("coalesced", **one | {"repetition": 2}, domain="b.example"),
-        iack(10_000, 40_000, **one, domain="a.example", vantage="hong_kong", bytes_received=3_756),
+        probe("coalesced", **common, domain="b.example", sh_to_handshake_us=0, bytes_received=3_757),
+        probe("sh_first", **common | others, domain="c.example", sh_to_handshake_us=900),
+        iack(20_000, 9_000, **common | others, domain="d.example", attempts=2),
+        probe("timeout", **common, domain="e.example"),
+        iack(20_000, 1_000, **common, domain="f.example", cdn=None, asn=None),
+        probe("coalesced", **common, domain="g.example", ip="198.18.48.7"),
+        iack(20_000, 1_000, **common, domain="g.example", ip="2001:db8:48::7"),
+        probe("closed", **common, domain="h.example", cdn="Amazon", asn=16509),
+        iack(20_000, 3_200, **common, domain="i.example", cdn="Google", asn=15169, retried=True),
+        probe("blocked", **common | others | {"sent_at": None}, domain="j.example"),
+        iack(20_000, 4_200, **common | {"domain": "a.example", "repetition": 2, "sh_to_handshake_us": 150}),
+        probe("coalesced", **common | {"repetition": 2}, domain="b.example"),
+        iack(10_000, 40_000, **common, domain="a.example", vantage="hong_kong", bytes_received=3_756),
     ]
 
 
 def second_run() -> list[dict[str, Any]]:
     """Return the rows of a week later, when b sends instant ACKs."""
-    one = {"run": RUN_2, "repetition": 1, "sent_at": DAY_2}
+    common = {"run": RUN_2, "repetition": 1, "sent_at": DAY_2}
     return [
-        iack(20_000, 5_200, **one, domain="a.example"),
-        iack(20_000, 3_000, **one, domain="b.example"),
+        iack(20_000, 5_200, **common, domain="a.example"),
+        iack(20_000, 3_000, **common, domain="b.example"),
     ]
 
 

@@ -13,7 +13,7 @@ from store import Store, migrate, open_store
 
 @contextmanager
 def store_with(migrations: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Open the store of the test with so many of the first migrations and no views."""
+    """Open the test's store with only the first `migrations` migrations and no views."""
     every = sql.migrations()
     with monkeypatch.context() as then, open_store(write=True) as store:
         then.setattr(sql, "migrations", lambda: every[:migrations])

@@ -17,7 +17,7 @@ from .test_handshake_counts import certificate
 from .test_verdicts import answered, crawled
 
 NAMES = 30  # n0.example to n29.example
-# Of probes, a repetition that conftest.second_run has no row of; of downloads, the one that table 1 counts.
+# conftest.second_run has no probes of repetition 2. Table 1 counts downloads of repetition 1.
 UNIT: dict[str, Any] = {"run": RUN_2, "repetition": 2}
 FIRST = UNIT | {"repetition": 1}
 ANSWERS = ("iack", "coalesced", "iack", "sh_first", "timeout")
@@ -27,7 +27,7 @@ GREASE = "0x1a2a3a4a"
 
 
 def blank(kind: str) -> dict[str, Any]:
-    """Return a row of `kind` whose columns are null, or 0, false and empty where they cannot be null."""
+    """Return a row of `kind` with null in each nullable column, and 0, false or empty values elsewhere."""
     zero = {"string": "", "bool": False}
     return {
         column.name: [] if column.is_list else None if column.nullable else zero.get(column.type, 0)
@@ -36,24 +36,25 @@ def blank(kind: str) -> dict[str, Any]:
 
 
 def probes(n: int, name: dict[str, Any], at: int) -> list[dict[str, Any]]:
-    """Return the probes of a name: its first address by two sizes, another one, an unknown version."""
-    one = UNIT | name | {"sent_at": at, "ecn_verdict": ("valid", "not_mirrored")[n % 2]}
+    """Return a name's probes: its first address by two sizes, another one, an unknown version."""
+    common = UNIT | name | {"sent_at": at, "ecn_verdict": ("valid", "not_mirrored")[n % 2]}
     listened = {"listened_s": 5.0, "retransmissions": 2, "retransmission_us": [130_000 + n, 330_000]}
     return [
         probe(
             ANSWERS[n % 5],
-            **one | listened | {"initial_size": 1252, "bytes_received": 3_600 + 100 * (n % 3)},
+            **common | listened | {"initial_size": 1252, "bytes_received": 3_600 + 100 * (n % 3)},
         ),
-        probe("timeout", **one | {"initial_size": 1452}),
-        probe("coalesced", **one | {"ip": f"198.18.51.{n}", "address_rank": 1}),
+        probe("timeout", **common | {"initial_size": 1452}),
+        probe("coalesced", **common | {"ip": f"198.18.51.{n}", "address_rank": 1}),
         probe(
-            "version_negotiation", **one | {"version": GREASE, "vn_us": 20_000 + n, "version_grease": n % 2}
+            "version_negotiation",
+            **common | {"version": GREASE, "vn_us": 20_000 + n, "version_grease": n % 2},
         ),
     ]
 
 
 def connected(n: int, name: dict[str, Any], at: int) -> dict[str, Any]:
-    """Return the completed handshake of a name, with all that its server can show."""
+    """Return a name's completed handshake, with all that its server can show."""
     first = ANSWERS[n % 4]
     shown = {
         "first_answer_any_ack": "iack",
@@ -86,7 +87,7 @@ def connected(n: int, name: dict[str, Any], at: int) -> dict[str, Any]:
 
 
 def resolved(n: int, name: dict[str, Any], at: int) -> list[dict[str, Any]]:
-    """Return what a resolver says of a name: its address, and its HTTPS record or that there is none."""
+    """Return a resolver's answers for a name: its address, and its HTTPS record or NODATA."""
     domain, ip = name["domain"], name["ip"]
     about = UNIT | {"asked_at": at, "list_id": LIST}
     promise: dict[str, Any] = {
@@ -104,18 +105,21 @@ def resolved(n: int, name: dict[str, Any], at: int) -> list[dict[str, Any]]:
 
 
 def downloaded(n: int, name: dict[str, Any], at: int) -> list[dict[str, Any]]:
-    """Return the downloads of a name, by three option sets."""
-    one = FIRST | name | {"started_at": at, "flow_started_at": at, "client_port": 40_000 + n}
+    """Return a name's downloads, by three option sets."""
+    common = FIRST | name | {"started_at": at, "flow_started_at": at, "client_port": 40_000 + n}
     return [
         download(
-            **one, set=of_set, download_throughput_bps=1_000 * n + size, anrw_throughput_bps=1_000 + n * size
+            **common,
+            set=of_set,
+            download_throughput_bps=1_000 * n + size,
+            anrw_throughput_bps=1_000 + n * size,
         )
         for size, of_set in enumerate(("bl", "ws14", "quiche"), start=1)
     ]
 
 
 def of_name(n: int) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of a name by kind."""
+    """Return a name's rows by kind."""
     name: dict[str, Any] = {"domain": f"n{n}.example", "ip": f"198.18.50.{n}", "cdn": CDNS[n % 3]}
     at = DAY_2 + n * SECOND
     of_run = {"run": RUN_2, "domain": name["domain"], "crawled_at": at}

@@ -1,4 +1,4 @@
-"""Acknowledgements in the store: rows made by hand, with results computed by hand."""
+"""Acknowledgements in the store: hand-made rows, with results computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load(folder: Path, rows: list[dict[str, Any]], downloads: list[dict[str, Any
     loader.load_files(paths)
 
 
-def test_acknowledgements_of_downloads_are_told_by_client(tmp_path: Path) -> None:
+def test_acknowledgements_of_downloads_are_grouped_by_client(tmp_path: Path) -> None:
     rows = [
         quic_ack(**TIMED, eliciting_per_ack_after100=10.0),
         quic_ack(
@@ -49,18 +49,18 @@ def test_acknowledgements_of_downloads_are_told_by_client(tmp_path: Path) -> Non
         for name, port in (("quiche", 40_000), ("libcurl", 40_001))
     ]
     load(tmp_path, rows, flows)
-    columns = "of_set acks_from connections packets acks eliciting_per_ack bundled_share unseen"
+    columns = "set acks_from connections packets acks eliciting_per_ack bundled_share unseen"
     assert ask(columns) == [
         ["libcurl", "client", 1, 22, 5, 5, 0.4, 3],
         ["quiche", "client", 1, 22, 10, 2, 0.1, 0],
         ["quiche", "server", 1, 5, 4, 1, 1, 0],
         [None, "client", 1, 22, 10, 2, 0.1, 0],
     ]
-    columns = "of_set acks_from timed timer_share reordering_share wait_p50_ms first100_p50 after100_p50"
+    columns = "set acks_from timed timer_share reordering_share wait_p50_ms first100_p50 after100_p50"
     assert ask(columns)[1] == ["quiche", "client", 10, 0.3, 0.1, 1.5, 2, 10]
     assert ask(columns)[0] == ["libcurl", "client", None, None, None, None, 2, None]
     assert ask("ack_bytes_p50 ack_bytes_per_packet")[1] == [61, 25]
-    assert ask("of_set", vantage="elsewhere") == []
+    assert ask("set", vantage="elsewhere") == []
 
 
 def test_rows_of_a_unit_are_replaced(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Any address in SQL: address_info() returns what pyasn finds in the routing table of the day."""
+"""address_info() in SQL returns the same AS as pyasn for any address in the routing table of the day."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at(day: date, hour: int = 4) -> int:
 
 
 def load_table(folder: Path, run: str, day: date, routes: dict[str, int], hour: int = 4) -> loader.Result:
-    """Load the routing table of a run: prefix -> origin AS."""
+    """Load a run's routing table: prefix -> origin AS."""
     (folder / run).mkdir(exist_ok=True)
     (folder / run / "manifest.json").write_text(json.dumps({"id": run}))
     rows = [
@@ -151,13 +151,13 @@ def test_organisation_country_and_name_as_of_a_day(tmp_path: Path) -> None:
     assert ask("address_organisation(toIPv4('198.18.0.1'), '2026-01-31')") == "Seven Ltd"
 
 
-def test_a_table_loaded_twice_replaced_or_beside_another_of_its_day(tmp_path: Path) -> None:
+def test_a_table_loaded_twice_replaced_or_with_another_of_its_day(tmp_path: Path) -> None:
     day = date(2026, 1, 1)
     asn = "address_asn('198.18.1.1', '2026-01-02')"
     first = load_table(tmp_path, "a", day, {"198.18.0.0/16": 7})
-    again = load_table(tmp_path, "a", day, {"198.18.0.0/16": 7})
-    assert isinstance(first, loader.Loaded) and isinstance(again, loader.Loaded)
-    assert (first.action, again.action) == ("loaded", "unchanged")
+    second = load_table(tmp_path, "a", day, {"198.18.0.0/16": 7})
+    assert isinstance(first, loader.Loaded) and isinstance(second, loader.Loaded)
+    assert (first.action, second.action) == ("loaded", "unchanged")
     assert ask(asn) == 7
     load_table(tmp_path, "a", day, {"198.18.0.0/16": 8, "198.18.1.0/24": 16509})
     assert ask(asn) == 16509

@@ -1,4 +1,4 @@
-"""CDNs by four methods, and watches by edge location, on rows made by hand."""
+"""CDNs by four methods, and watches by edge location, on hand-made rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows() -> list[dict[str, Any]]:
         handshake("f", "CFCO", edge_location="FRA", server_header="cloudflare"),
         handshake("f", "CFCO", sent_at=DAY_NS + 60 * SECOND, vantage="hong_kong", edge_location="HKG"),
         handshake("g", "----"),
-        # Not completed: the certificate may have come, the response has not.
+        # Incomplete: the certificate may have arrived, but the response has not.
         handshake("h", "CF-F", outcome="timeout", stage="certificate", http=None),
         handshake("f", "FFFF", run=OTHER, sent_at=DAY_NS + 7 * 86_400 * SECOND),
     ]
@@ -51,8 +51,8 @@ def rows() -> list[dict[str, Any]]:
 def known(tables: Path, tmp_path: Path) -> Iterator[Store]:
     assert tables.is_dir()
     given: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in rows():
-        given.setdefault((one["run"], one["vantage"]), []).append(one)
+    for handshake_row in rows():
+        given.setdefault((handshake_row["run"], handshake_row["vantage"]), []).append(handshake_row)
     paths = [
         write(tmp_path / run / vantage / "quic_handshake.parquet", part, "quic_handshake")
         for (run, vantage), part in given.items()
@@ -64,13 +64,13 @@ def known(tables: Path, tmp_path: Path) -> Iterator[Store]:
 
 
 def table(store: Store, name: str, columns: str, **given: str) -> list[list[Any]]:
-    return [[one[column] for column in columns.split()] for one in query.rows(store, name, given)]
+    return [[row[column] for column in columns.split()] for row in query.rows(store, name, given)]
 
 
 def test_each_handshake_says_whether_its_methods_agree(known: Store) -> None:
     text = f"SELECT domain, {METHODS.replace(' ', ', ')}, agreement FROM handshake_cdn WHERE run = '{RUN}' "
     found = known.rows(text + "AND vantage = 'hamburg' AND family = 4 ORDER BY domain")
-    assert [one["agreement"] for one in found] == ["same", "same", "partly", "same", None, "different", None]
+    assert [row["agreement"] for row in found] == ["same", "same", "partly", "same", None, "different", None]
     assert [found[3][method] for method in METHODS.split()] == ["Others", "Others", "Others", None]
 
 
@@ -89,7 +89,7 @@ def test_combinations_are_counted(known: Store) -> None:
     assert table(known, "cdn_methods", "handshakes", until="2026-11-20", cdn="Fastly") == [[2]]
     # The view is the same for each repetition of a vantage point.
     text = f"SELECT {columns.replace(' ', ', ')} FROM cdn_methods WHERE run = '{RUN}' AND vantage = 'hamburg'"
-    seen = [list(one.values()) for one in known.rows(text)]
+    seen = [list(row.values()) for row in known.rows(text)]
     assert seen == table(known, "cdn_methods", columns, run=RUN, vantage="hamburg")
 
 
@@ -112,8 +112,8 @@ def test_names_are_listed_with_what_differs(known: Store) -> None:
     ]
     partly = table(known, "cdn_disagreements", "domain vantages", agreement="partly")
     assert partly == [["c.example", ["hamburg"]]]
-    same = table(known, "cdn_disagreements", "domain ip", agreement="same", run=RUN)
-    assert [name for name, _ in same] == ["a.example", "a.example", "b.example", "d.example"]
+    agreeing = table(known, "cdn_disagreements", "domain ip", agreement="same", run=RUN)
+    assert [name for name, _ in agreeing] == ["a.example", "a.example", "b.example", "d.example"]
     assert query.rows(known, "cdn_disagreements", {"cdn": "Amazon"}) == []
     assert query.rows(known, "cdn_disagreements", {"vantage": "nowhere"}) == []
     with pytest.raises(UsageError):
@@ -122,14 +122,14 @@ def test_names_are_listed_with_what_differs(known: Store) -> None:
 
 def test_shares_by_each_method(known: Store) -> None:
     methods = [method.removeprefix("by_") for method in METHODS.split()]
-    names, shares = (" ".join(f"{what}_by_{method}" for method in methods) for what in ("names", "share"))
+    names, shares = (" ".join(f"{value}_by_{method}" for method in methods) for value in ("names", "share"))
     given = {"run": RUN, "vantage": "hamburg"}
     assert table(known, "cdn_shares", f"cdn {names}", **given) == [
         ["Cloudflare", 5, 2, 4, 2],  # by AS a, b, c, e and f
         ["Fastly", 0, 1, 0, 0],
         ["Others", 1, 2, 1, 2],
     ]
-    # Of the handshakes of which the method is known: 7 (a has two addresses), 6, 6 and 5.
+    # Shares of the handshakes with a known result: 7 (a has two addresses), 6, 6 and 5.
     assert table(known, "cdn_shares", f"cdn {shares}", **given) == [
         ["Cloudflare", pytest.approx(6 / 7), 3 / 6, pytest.approx(5 / 6), 3 / 5],
         ["Fastly", 0, pytest.approx(1 / 6), 0, 0],
@@ -151,7 +151,7 @@ def test_a_watch_knows_locations_by_name_address_or_prefix(tmp_path: Path) -> No
     handshakes = [
         at("a", "198.18.48.1", "HAM", 1),
         at("a", "198.18.48.1", "FRA", 3),
-        at("a", "198.18.48.1", None, 4),  # says nothing
+        at("a", "198.18.48.1", None, 4),  # without a location
         at("a", "198.18.48.1", "LGA", 2),
         at("z", "198.18.48.1", "AMS", 9),
         at("z", "198.18.48.77", "CDG", 10),
@@ -159,7 +159,7 @@ def test_a_watch_knows_locations_by_name_address_or_prefix(tmp_path: Path) -> No
         at("a", "198.18.49.1", "SIN", 5, vantage="hong_kong"),
     ]
     slots = [
-        slot(0, "iack", 10, 20),  # by name and address: the newest
+        slot(0, "iack", 10, 20),  # by domain and address: the newest
         slot(1, "iack", 30, 40, domain="b.example"),  # by address: the newest of any name
         slot(2, "iack", 50, 60, domain="b.example", ip="198.18.48.9"),  # by prefix
         slot(3, "iack", 70, 80, domain="b.example", ip="198.18.49.1"),  # another vantage point's
@@ -168,16 +168,20 @@ def test_a_watch_knows_locations_by_name_address_or_prefix(tmp_path: Path) -> No
         slot(6, "timeout", None, None),
     ]
     # A handshake has one row for a name and address in a repetition: these are of several.
-    parts = [one | {"repetition": 1 + number} for number, one in enumerate(handshakes)]
+    parts = [handshake_row | {"repetition": 1 + number} for number, handshake_row in enumerate(handshakes)]
     paths = [
-        write(tmp_path / str(one["repetition"]) / "quic_handshake.parquet", [one], "quic_handshake")
-        for one in parts
+        write(
+            tmp_path / str(handshake_row["repetition"]) / "quic_handshake.parquet",
+            [handshake_row],
+            "quic_handshake",
+        )
+        for handshake_row in parts
     ]
     paths.append(write(tmp_path / "watch_slot.parquet", slots, "watch_slot"))
     assert all(isinstance(result, loader.Loaded) for result in loader.load_files(paths))
     with open_store() as store:
         found = store.rows("SELECT ip, edge_location, edge_by FROM watch_answer_edge ORDER BY planned_at")
-        assert [list(one.values()) for one in found] == [
+        assert [list(row.values()) for row in found] == [
             ["198.18.48.1", "FRA", "name"],
             ["198.18.48.1", "AMS", "address"],
             ["198.18.48.9", "CDG", "prefix"],
@@ -195,5 +199,5 @@ def test_a_watch_knows_locations_by_name_address_or_prefix(tmp_path: Path) -> No
         ]
         assert table(store, "watch_hourly_by_edge", "probes", edge="FRA") == [[1]]
         assert table(store, "watch_hourly_by_edge", "probes", edge="SIN") == []
-        # By hour alone it is as before: every answered probe once.
-        assert sum(one["probes"] for one in query.rows(store, "watch_hourly", {})) == 6
+        # By hour, without the location, every answered probe counts once.
+        assert sum(row["probes"] for row in query.rows(store, "watch_hourly", {})) == 6

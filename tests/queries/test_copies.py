@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.store_copies import Copy, copies, multiply
+from bench.storing.store_copies import Copy, copies, multiply
 from store import open_store
 from store.load import loader
 from tests.store.rows import RUN, probe, write
 
 
-def test_copies_lie_in_months_of_their_own_before_what_they_copy() -> None:
+def test_copies_are_in_separate_earlier_months() -> None:
     runs = ["20260107T060000Z-000000", "20260206T060000Z-000001"]
     made = list(copies(runs, 3))
     assert [(copy.of_run, copy.days) for copy in made] == [
@@ -43,8 +43,8 @@ def test_columns_of_a_copy_are_those_of_the_run_but_for_its_id_and_time() -> Non
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("names", [False, True])
-def test_a_store_holds_each_probe_as_often_as_asked(tmp_path: Path, names: bool) -> None:
-    """Rows, roll-ups and what is read of both: as if the copies had been loaded."""
+def test_a_store_has_each_probe_as_often_as_requested(tmp_path: Path, names: bool) -> None:
+    """Rows, roll-ups and query results are the same as if the copies had been loaded."""
     rows = [
         probe(),
         probe("coalesced", domain="b.example", ip="10.1.2.3"),

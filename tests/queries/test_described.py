@@ -27,7 +27,7 @@ def test_every_table_and_column_has_a_comment() -> None:
 
 
 def test_each_example_of_the_page_is_a_command() -> None:
-    """An example that is refilled as prose would begin or end in the middle of a command."""
+    """If an example were wrapped as prose, its lines would start or stop within a command."""
     examples = [line.strip() for line in query.markdown().splitlines() if line.startswith("    ")]
     assert len(examples) >= 4
     for line in examples:

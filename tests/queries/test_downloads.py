@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of the ANRW paper on rows made by hand, with shares computed by hand."""
+"""Tables 1 and 2 of the ANRW paper on hand-made rows, with shares computed by hand."""
 
 from __future__ import annotations
 
@@ -135,14 +135,14 @@ def test_names_of_each_cdn(tmp_path: Path) -> None:
     ]
 
 
-def test_tables_stand_beside_the_published_ones(tmp_path: Path) -> None:
+def test_tables_show_the_published_values_too(tmp_path: Path) -> None:
     load(tmp_path, [*pair("a", 1.25), *pair("b", 0.75, cdn="Google"), *pair("c", 4.0, client_limited=True)])
     with open_store() as store:
         ours = tables.collect(store, RUN)
-    found = {(one.table, one.row, one.column): one.value for one in ours}
+    found = {(value.table, value.row, value.column): value.value for value in ours}
     assert found["1", "hamburg", "Total"] == 3
     assert found["1", "hamburg", "Google"] == 1
-    # Of two names one is faster: a quarter of all resamples has neither, a quarter both.
+    # One of two names is faster: in a quarter of all resamples no name is faster, in a quarter both are.
     expected = {"pairs": 2, "names": 2, "limited": 1, "+": 50, "+low": 0, "+high": 100, "-": 50}
     expected |= {"0.7-0.8": 50, "1.2-1.3": 50}
     assert {column: found["2", "WS14/BL", column] for column in expected} == expected
@@ -157,11 +157,15 @@ def test_tables_stand_beside_the_published_ones(tmp_path: Path) -> None:
 
 
 def test_intervals_are_over_names(tmp_path: Path) -> None:
-    """Ten pairs of one name that is always faster are one observation: the interval is as with one pair."""
+    """Ten pairs of the same name are one observation: the interval is the same as with a single pair."""
     often = [row for number in range(1, 11) for row in pair("a", 2.0, repetition=number)]
     load(tmp_path, [*often, *pair("b", 0.5)])
     with open_store() as store:
-        found = {(one.row, one.column): one.value for one in tables.collect(store, RUN) if one.table == "2"}
+        found = {
+            (value.row, value.column): value.value
+            for value in tables.collect(store, RUN)
+            if value.table == "2"
+        }
     assert found["WS14/BL", "+"] == pytest.approx(90.9)
     assert (found["WS14/BL", "+low"], found["WS14/BL", "+high"]) == (0, 100)
 
@@ -193,13 +197,13 @@ def test_a_run_without_downloads(tmp_path: Path) -> None:
 def test_published_values_are_those_of_the_editions() -> None:
     """Each distribution of Table 2 adds up, as far as it is printed; each Total of Table 1 is the sum."""
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
-    for one in tables.published():
-        assert one.value is not None
-        rows.setdefault((one.edition, one.table, one.row), {})[one.column] = one.value
+    for value in tables.published():
+        assert value.value is not None
+        rows.setdefault((value.edition, value.table, value.row), {})[value.column] = value.value
     assert len(rows) == 12 + 16
     for (_, table, _), values in rows.items():
         if table == "1":
-            # The paper's own Total and groups differ by one in one row.
+            # In a row of the paper, Total differs by one from the sum over the groups.
             assert abs(values.pop("Total") - sum(values.values())) <= 1
         else:
             assert values.pop("+") + values.pop("-") == pytest.approx(100, abs=0.11)

@@ -1,4 +1,4 @@
-"""The queries of probes with an ECN mark and of a reserved version, on rows made by hand."""
+"""The queries of probes with an ECN mark and with a reserved version, on hand-made rows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def marked(domain: str, verdict: str | None, marks: tuple[int, int, int] = (0, 0
 
 
 def reserved(domain: str, outcome: str, **changes: Any) -> dict[str, Any]:
-    """Return a probe of a reserved version."""
+    """Return a probe with a reserved version."""
     given: dict[str, Any] = {"run": RUN_1, "repetition": 1, "sent_at": DAY_1, "domain": domain}
     return probe(outcome, **given, version="0x1a2a3a4a", **changes)
 
 
 def sized(domain: str, size: int, outcome: str = "coalesced", **changes: Any) -> dict[str, Any]:
-    """Return a probe of a sweep; `domain` names its address, too."""
+    """Return a probe in a sweep; `domain` also determines its address."""
     ip = f"198.18.48.{ord(domain[0])}"
     repetition = {1200: 1, 1300: 2, 1400: 3}[size]
     given: dict[str, Any] = {"run": SWEEP, "repetition": repetition, "sent_at": DAY_1, "domain": domain}
@@ -40,7 +40,7 @@ def sized(domain: str, size: int, outcome: str = "coalesced", **changes: Any) ->
 
 
 def heard(domain: str, *at_us: int, **changes: Any) -> dict[str, Any]:
-    """Return a probe whose server was listened to: ServerHello at 20 ms, retransmissions at these times."""
+    """Return a probe that listened for retransmissions: ServerHello at 20 ms, retransmissions at `at_us`."""
     given: dict[str, Any] = {"run": LISTENED, "repetition": 1, "sent_at": DAY_1, "domain": domain}
     heard = {"listened_s": 5.0, "retransmissions": len(at_us), "retransmission_us": list(at_us)}
     return probe("coalesced", **given, ack_us=20_000, sh_us=20_000, **(heard | changes))

@@ -1,4 +1,4 @@
-"""Named queries over what servers showed and answered in handshakes, on rows made by hand."""
+"""Named queries over servers' properties and answers in handshakes, on hand-made rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ EC = ("ec_p256", 256, "ecdsa_sha256", 900)
 
 
 def sent(domain: str, *parameters: tuple[str, str | None, Any], **values: Any) -> dict[str, Any]:
-    text = json.dumps([dict(zip(("id", "name", "value"), one, strict=True)) for one in parameters])
+    text = json.dumps(
+        [dict(zip(("id", "name", "value"), parameter, strict=True)) for parameter in parameters]
+    )
     return handshake(domain, transport_parameters=text, **values)
 
 
@@ -35,14 +37,18 @@ def test_parameters_and_their_values_are_counted_per_cdn(tmp_path: Path) -> None
             # Twice the same, as some server sends.
             sent("b.example", (*idle, 30000), flag, flag),
             cut,
-            sent("d.example", flag, cdn=None, asn=None),
+            # A value that each connection draws is counted, and not shown.
+            sent("d.example", flag, ("0x02", "stateless_reset_token", "aa" * 16), cdn=None, asn=None),
             sent("e.example", cdn="Others"),
             handshake("f.example"),
         ],
     )
-    columns = "of_cdn id name handshakes share_of_cdn distinct_values common_value common_share"
+    columns = "cdn id name handshakes share_of_cdn distinct_values common_value common_share"
     first = ["Cloudflare", *idle, 4, 1, 2, "30000", 0.75]
-    others = [["Others", *flag[:2], 1, 0.5, 1, "true", 1]]
+    others = [
+        ["Others", "0x02", "stateless_reset_token", 1, 0.5, 1, None, None],
+        ["Others", *flag[:2], 1, 0.5, 1, "true", 1],
+    ]
     assert ask("handshake_parameters", columns) == [
         first,
         ["Cloudflare", *flag[:2], 2, 0.5, 1, "true", 1],
@@ -63,9 +69,9 @@ def test_reserved_parameters_are_one_row(tmp_path: Path) -> None:
         [sent(f"{n}.example", (f"0x{31 * n + 27:x}", "grease", f'"{n:02}"')) for n in range(5)]
         + [sent("z.example", ("0x01", "max_idle_timeout", 30000))],
     )
-    columns = "of_cdn id name handshakes share_of_cdn distinct_values common_value"
+    columns = "cdn id name handshakes share_of_cdn distinct_values common_value"
     assert ask("handshake_parameters", columns) == [
-        ["Cloudflare", "reserved", "grease", 5, 5 / 6, 1, ""],
+        ["Cloudflare", "reserved", "grease", 5, 5 / 6, 1, None],
         ["Cloudflare", "0x01", "max_idle_timeout", 1, 1 / 6, 1, "30000"],
     ]
 
@@ -91,7 +97,7 @@ def test_certificates_are_described_per_cdn(tmp_path: Path) -> None:
         ],
     )
     columns = (
-        "of_cdn handshakes leaves chain_length_p50 bytes_p10 bytes_p50 bytes_p90 uncompressed_p50 "
+        "cdn handshakes leaves chain_length_p50 bytes_p10 bytes_p50 bytes_p90 uncompressed_p50 "
         "compressed_share ocsp_share verified_share name_matches_share"
     )
     third = pytest.approx(1 / 3)
@@ -136,7 +142,7 @@ def test_edge_locations_are_counted_per_vantage_point_and_cdn(tmp_path: Path) ->
             at("e.example", None, 100),
         ],
     )
-    columns = "vantage_point of_cdn location handshakes names addresses share rtt_min_p50_us"
+    columns = "vantage cdn location handshakes names addresses share rtt_min_p50_us"
     hamburg = [
         ["hamburg", "Cloudflare", "HAM", 3, 2, 2, 0.75, 2_000],
         ["hamburg", "Cloudflare", "FRA", 1, 1, 1, 0.25, None],
@@ -152,7 +158,7 @@ def test_edge_locations_are_counted_per_vantage_point_and_cdn(tmp_path: Path) ->
 
 
 def test_servers_that_take_ack_frequency_are_counted_with_code_point_and_value(tmp_path: Path) -> None:
-    """Without the parameter a server is a row, too: a share is of all that showed their parameters."""
+    """Servers without the parameter have a row, too. Shares count all servers with known parameters."""
 
     def takes(domain: str, code_point: str | None, value_us: int | None, **values: Any) -> dict[str, Any]:
         return sent(domain, min_ack_delay_id=code_point, min_ack_delay_us=value_us, **values)
@@ -167,11 +173,11 @@ def test_servers_that_take_ack_frequency_are_counted_with_code_point_and_value(t
             takes("d.example", None, None),
             takes("e.example", None, None),
             takes("f.example", "0x00", 0, cdn=None, asn=None),
-            # Without transport parameters nothing is known.
+            # Without transport parameters the support is unknown.
             handshake("g.example"),
         ],
     )
-    columns = "of_cdn named code_point min_ack_delay_us handshakes names addresses share_of_cdn"
+    columns = "cdn stack code_point min_ack_delay_us handshakes names addresses share_of_cdn"
     others = [["Others", None, "0x00", 0, 1, 1, 1, 1]]
     first = ["Cloudflare", "quinn", "0xff04de1b", 1_000, 2, 2, 1, pytest.approx(1 / 3)]
     assert ask("handshake_ack_frequency", columns) == [
@@ -182,6 +188,6 @@ def test_servers_that_take_ack_frequency_are_counted_with_code_point_and_value(t
     ]
     assert ask("handshake_ack_frequency", columns, cdn="Others") == others
     assert ask("handshake_ack_frequency", columns, limit="1") == [first]
-    assert ask("handshake_ack_frequency", "named", vantage="hong_kong") == [["quinn"]]
+    assert ask("handshake_ack_frequency", "stack", vantage="hong_kong") == [["quinn"]]
     for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
-        assert ask("handshake_ack_frequency", "named", **day) == []
+        assert ask("handshake_ack_frequency", "stack", **day) == []

@@ -1,4 +1,4 @@
-"""Named queries that count what handshakes ended with, agreed on and named, on rows made by hand."""
+"""Named queries that count outcomes, negotiated values and certificates of handshakes, on hand-made rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_ends_are_counted_by_outcome_and_stage(tmp_path: Path) -> None:
             handshake("d.example", outcome="blocked", sent_at=None, **NONE),
         ],
     )
-    columns = "of_cdn outcome stage handshakes names addresses share_of_cdn"
+    columns = "cdn outcome stage handshakes names addresses share_of_cdn"
     others = ["Others", "blocked", None, 1, 1, 1, 1]
     assert ask("handshake_stages", columns) == [
         ["Cloudflare", "done", "response", 2, 1, 2, 0.5],
@@ -59,7 +59,7 @@ def test_groups_and_ciphers_of_completed_handshakes(tmp_path: Path) -> None:
             agreed("e.example", "X25519", aes, outcome="handshake_failed"),
         ],
     )
-    columns = "of_cdn key_exchange suite handshakes names addresses hello_retry_share share_of_cdn"
+    columns = "cdn key_exchange suite handshakes names addresses hello_retry_share share_of_cdn"
     others = ["Others", None, None, 1, 1, 1, None, 1]
     assert ask("handshake_ciphers", columns) == [
         ["Cloudflare", "X25519MLKEM768", aes, 2, 2, 1, 0.5, 0.5],
@@ -110,7 +110,7 @@ def test_keys_of_leaf_certificates_each_certificate_once(tmp_path: Path) -> None
         ],
     )
     columns = (
-        "of_cdn key_algorithm key_bits signature_algorithm leaves handshakes share_of_leaves "
+        "cdn key_algorithm key_bits signature_algorithm leaves handshakes share_of_leaves "
         "share_of_handshakes der_bytes_p50"
     )
     first = ["Cloudflare", *ec, 2, 3, pytest.approx(2 / 3), 0.75, 1100]
@@ -152,7 +152,7 @@ def test_chains_against_the_amplification_limit(tmp_path: Path) -> None:
             chained(
                 "e.example", "d", 900, bytes_received_handshake=None, bytes_received_unvalidated=None, **NONE
             ),
-            # An address that was validated, an imported row, one without a chain, one that failed.
+            # A validated address, two imported rows, a row without a chain, and a failed handshake.
             chained("f.example", "e", 9000, retry=True),
             chained("g.example", "e", 9000, retry=None),
             chained("h.example", "e", 9000, sent=None),
@@ -161,7 +161,7 @@ def test_chains_against_the_amplification_limit(tmp_path: Path) -> None:
         ],
     )
     columns = (
-        "of_cdn handshakes chains chains_over_limit over_limit_share uncompressed_over_limit_share "
+        "cdn handshakes chains chains_over_limit over_limit_share uncompressed_over_limit_share "
         "flight_over_limit_share exceeded_share bytes_p50 bytes_max limit_p50"
     )
     others = ["Others", 1, 1, 0, 0, 0, None, None, 900, 900, 3600]
@@ -199,14 +199,14 @@ def test_amplification_by_three_definitions(tmp_path: Path) -> None:
             amplified(
                 "d.example", ip="2001:db8::1", bytes_first_flight=1_232, bytes_received_unvalidated=12_520
             ),
-            # Not completed; nothing came; validated by a Retry; imported, which says nothing of it.
+            # Incomplete; without an answer; validated by a Retry; imported, so it is unknown.
             amplified("e.example", outcome="timeout", bytes_received_handshake=None, **NONE),
             amplified("f.example", bytes_received=0, bytes_first_flight=0, bytes_received_unvalidated=0),
             amplified("g.example", retry=True, bytes_first_flight=90_000),
             amplified("h.example", retry=None, bytes_first_flight=None),
         ],
     )
-    columns = "of_cdn handshakes first_flight_p50 first_flight_max first_flight_above_share "
+    columns = "cdn handshakes first_flight_p50 first_flight_max first_flight_above_share "
     columns += "unvalidated_p50 unvalidated_max unvalidated_above_share "
     columns += "handshake_p50 handshake_max handshake_above_share"
     cloudflare, others = ask("handshake_amplification", columns)
@@ -236,7 +236,7 @@ def test_servers_by_their_field(tmp_path: Path) -> None:
             handshake("f.example"),
         ],
     )
-    columns = "of_cdn server responses successful names addresses share_of_cdn"
+    columns = "cdn server responses successful names addresses share_of_cdn"
     first, others = ["Cloudflare", "cloudflare", 3, 1, 2, 2, 0.75], ["Others", "nginx", 1, 1, 1, 1, 1]
     assert ask("handshake_servers", columns) == [first, ["Cloudflare", None, 1, 1, 1, 1, 0.25], others]
     assert ask("handshake_servers", columns, cdn="Others") == [others]

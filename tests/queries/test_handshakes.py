@@ -1,4 +1,4 @@
-"""Named queries over handshakes, on rows made by hand."""
+"""Named queries over handshakes, on hand-made rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def handshake(domain: str, **values: Any) -> dict[str, Any]:
 
 
 def answered(domain: str, datagrams: int, first: str, whole: str, **values: Any) -> dict[str, Any]:
-    """Return a handshake that is `first` by the first ACK and `whole` by that of the whole ClientHello."""
+    """Return a handshake: `first` by the first ACK, `whole` by the ACK of the whole ClientHello."""
     covers = first == whole
     times = {
         "ack_us": 30_000,
@@ -109,7 +109,7 @@ def test_unknown_stacks_are_grouped_by_their_parameters(tmp_path: Path) -> None:
             stacked("i.example", None, None),
         ],
     )
-    columns = "of_cdn named parameters handshakes names addresses fingerprints share_of_cdn example"
+    columns = "cdn stack parameters handshakes names addresses fingerprints share_of_cdn example"
     known = ["Cloudflare", "quiche", None, 3, 2, 2, 2, pytest.approx(3 / 7), "00,01,03=1350"]
     permuted = ["Cloudflare", None, "01,04,0e=2,g", 3, 3, 1, 3, pytest.approx(3 / 7), "04,0e=2,01,g"]
     other = ["Cloudflare", None, "01,04,0e=3,g", 1, 1, 1, 1, pytest.approx(1 / 7), "01,04,0e=3,g"]

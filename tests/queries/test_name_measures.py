@@ -1,4 +1,4 @@
-"""What is known of a name, side by side, on rows made by hand."""
+"""All measurements for a name in the same answer, on hand-made rows."""
 
 from __future__ import annotations
 
@@ -122,18 +122,18 @@ def test_a_row_for_each_name_address_vantage_point_and_day(tmp_path: Path) -> No
         ],
     )
     columns = "domain ip vantage day cdn probes first_answer ack_us handshake option_answers ecn downloads"
-    one, other, here = "198.18.48.1", "198.18.48.2", "hamburg"
+    first, second, vantage = "198.18.48.1", "198.18.48.2", "hamburg"
     cloudflare, amazon = "Cloudflare", "Amazon"
     rows = [
-        ["a.example", one, here, DAY, cloudflare, 1, "iack", 20_000, None, 0, None, 0],
-        ["a.example", one, here, "2026-11-21", cloudflare, 1, "timeout", None, None, 1, True, 0],
-        ["a.example", one, "hong_kong", DAY, cloudflare, 0, None, None, None, 0, None, 1],
-        ["a.example", other, here, DAY, cloudflare, 1, "coalesced", 24_000, None, 0, None, 0],
-        ["b.example", one, here, DAY, amazon, 1, "iack", None, None, 1, True, 0],
-        ["d.example", one, here, DAY, "Google", 0, None, None, "refused", 0, None, 0],
-        ["e.example", one, here, DAY, None, 0, None, None, None, 0, None, 0],
-        ["f.example", one, here, DAY, "Others", 0, None, None, None, 0, None, 1],
-        ["h.example", one, here, DAY, cloudflare, 0, None, None, None, 0, None, 0],
+        ["a.example", first, vantage, DAY, cloudflare, 1, "iack", 20_000, None, 0, None, 0],
+        ["a.example", first, vantage, "2026-11-21", cloudflare, 1, "timeout", None, None, 1, True, 0],
+        ["a.example", first, "hong_kong", DAY, cloudflare, 0, None, None, None, 0, None, 1],
+        ["a.example", second, vantage, DAY, cloudflare, 1, "coalesced", 24_000, None, 0, None, 0],
+        ["b.example", first, vantage, DAY, amazon, 1, "iack", None, None, 1, True, 0],
+        ["d.example", first, vantage, DAY, "Google", 0, None, None, "refused", 0, None, 0],
+        ["e.example", first, vantage, DAY, None, 0, None, None, None, 0, None, 0],
+        ["f.example", first, vantage, DAY, "Others", 0, None, None, None, 0, None, 1],
+        ["h.example", first, vantage, DAY, cloudflare, 0, None, None, None, 0, None, 0],
     ]
     assert ask(columns) == rows
     assert ask("all14_bps aioquic_bps downloads_limited") == [

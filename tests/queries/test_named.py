@@ -1,4 +1,4 @@
-"""Each named query on rows made by hand, with results computed by hand (conftest.py has the rows)."""
+"""Each named query on hand-made rows, with results computed by hand (conftest.py has the rows)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from firstflight.errors import UsageError
-from reports import query
-from store import Store
+from reports import known, query
+from store import Store, open_store
 
 from .conftest import LIST, RUN_1, RUN_2
 from .earlier import store_with
@@ -35,12 +35,12 @@ def near(value: float) -> Any:
 def test_iack_share(known: Store) -> None:
     columns = "day cdn vantage repetitions names probes counted instant iack_share answered iack strict_share"
     assert table(known, "iack_share", columns) == [
-        # Two days: b changes in between. e (timeout) is in no share; h (closed) has none.
+        # Two days: b changes in between. e (timeout) counts in no share; h (closed) has no share.
         ["2026-11-20", "Amazon", "hamburg", 1, 1, 1, 0, 0, None, 0, 0, None],
         ["2026-11-20", "Cloudflare", "hamburg", 2, 4, 6, 5, 2, 0.4, 5, 2, 0.4],
         ["2026-11-20", "Cloudflare", "hong_kong", 1, 1, 1, 1, 1, 1, 1, 1, 1],
         ["2026-11-20", "Google", "hamburg", 1, 1, 1, 1, 1, 1, 1, 1, 1],
-        # c: the paper counts a ServerHello in an earlier datagram as instant; by outcome it is none.
+        # c: the paper counts a ServerHello in an earlier datagram as instant, but the outcome is not `iack`.
         ["2026-11-20", "Others", "hamburg", 1, 3, 3, 2, 2, 1, 2, 1, 0.5],
         ["2026-11-27", "Cloudflare", "hamburg", 1, 2, 2, 2, 2, 1, 2, 2, 1],
     ]
@@ -177,7 +177,7 @@ def test_list_share(known: Store) -> None:
         [LIST, "bucket", 10_000, 5, 4, 3, 6, 4, pytest.approx(2 / 3), 4, pytest.approx(2 / 3)],
         [LIST, "bucket", 100_000, 5, 4, 3, 6, 4, pytest.approx(2 / 3), 4, pytest.approx(2 / 3)],
     ]
-    # The newest run loaded no list; it can still be joined with the other's.
+    # The newest run loaded no list, but it can be joined with the other run's list.
     assert query.rows(known, "list_share") == []
     columns = "measure top names_listed names_probed counted instant"
     assert table(known, "list_share", columns, list_id=LIST, tops="1,5000") == [
@@ -198,23 +198,25 @@ def test_every_query_is_described(known: Store, name: str) -> None:
     assert all(meaning.endswith((".", ")")) for meaning in described.columns.values())
     # The parameters in the SQL and in the descriptions are the same, with the same types.
     assert dict(re.findall(r"\{(\w+):([\w()]+)\}", described.text)) == {
-        one.name: one.type for one in described.parameters
+        parameter.name: parameter.type for parameter in described.parameters
     }
     assert "{" not in re.sub(r"'[^']*'", "", text)
 
 
-def test_the_roll_ups_alone_answer_alike_where_they_have_all_probes(known: Store) -> None:
+def test_roll_ups_give_the_same_answers_where_they_have_all_probes(known: Store) -> None:
     assert query.rows(known, "not_rolled_up") == []
     differs = []
     for name in query.names():
         given = {"since": "2026-11-27"} if name == "changed_behaviour" else {}
-        asked = query.load(name)
-        text, direct = (asked.rendered(given, known.dialect, rolled_up=one) for one in (False, True))
+        named_query = query.load(name)
+        text, direct = (
+            named_query.rendered(given, known.dialect, rolled_up=rolled_up) for rolled_up in (False, True)
+        )
         if text != direct:
             differs.append(name)
             assert "_all" not in direct.replace("all_addresses", ""), name
             assert known.rows(direct) == known.rows(text), name
-    # Those of the dashboard's panels by day.
+    # The queries of the dashboard's panels by day are among them.
     assert {"delay_bands", "outcomes_over_time", "share_over_time", "known_names"} <= set(differs)
 
 
@@ -242,7 +244,7 @@ def test_values_are_values(known: Store, value: str) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "says"),
     [
-        ("nonsense", {}, "there is no query 'nonsense'; there are ack_to_sh_quantiles, "),
+        ("nonsense", {}, "there is no query 'nonsense'; `firstflight query` lists them"),
         ("iack_share", {"cnd": "x"}, "the query iack_share has no parameter 'cnd'; it has run, vantage, cdn"),
         ("iack_share", {"since": "2026-02-30"}, "since=2026-02-30: a date like 2026-11-20 expected"),
         ("iack_share", {"since": "1969-12-31"}, "a date like 2026-11-20 expected"),
@@ -253,14 +255,16 @@ def test_values_are_values(known: Store, value: str) -> None:
         ("changed_behaviour", {}, "the query changed_behaviour needs --param since=...: The date"),
     ],
 )
-def test_what_is_wrong_is_reported(known: Store, name: str, given: dict[str, str], says: str) -> None:
+def test_errors_are_reported(known: Store, name: str, given: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
         query.rows(known, name, given)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_lists_describes_shows_and_runs_queries(
+    campaign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", campaign)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -269,7 +273,7 @@ def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: 
         )
 
     listed = run()
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == query.names()
+    assert sorted(line.split()[0] for line in listed.stdout.splitlines() if line[:2] == "  ") == query.names()
     assert "  since " in run("changed_behaviour", "--about").stdout
     answer = run("first_iack", "--param", "cdn=Google", "--format", "JSONEachRow")
     assert [json.loads(line)["run"] for line in answer.stdout.splitlines()] == [RUN_1]
@@ -284,7 +288,7 @@ def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: 
     )
     assert by_hand.stdout == answer.stdout
     for arguments, says in (
-        (["nonsense"], "there is no query 'nonsense'; there are ack_to_sh_quantiles, "),
+        (["nonsense"], "there is no query 'nonsense'; `firstflight query` lists them"),
         (["first_iack", "--param", "cdn"], "--param cdn: write it as KEY=VALUE"),
         (["first_iack", "--param", "cdn=a", "--param", "cdn=b"], "--param cdn is given twice"),
         (["first_iack", "--param", "what=a"], "the query first_iack has no parameter 'what'"),
@@ -303,6 +307,8 @@ def test_an_older_store_gets_advice(place: Path, monkeypatch: pytest.MonkeyPatch
         pass
     with pytest.raises(UsageError, match=r"lacks tables or views .* `firstflight db migrate`"):
         query.formatted("iack_share", {}, "JSONEachRow")
+    with open_store() as store, pytest.raises(UsageError, match=r"lacks tables or views"):
+        known.check(store, {"cdn": "Own CDN"})
     with pytest.raises(UsageError, match="is empty"):
         query.formatted("iack_share", {}, "JSONEachRow", f"chdb:{tmp_path / 'none'}")
 

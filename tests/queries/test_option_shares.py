@@ -1,4 +1,4 @@
-"""The survey of TCP options on rows made by hand, with shares computed by hand."""
+"""The survey of TCP options on hand-made rows, with shares computed by hand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def options(name: str, ecn: bool | None, sack: bool, ws: bool, **changes: Any) -
 
 
 def survey() -> list[dict[str, Any]]:
-    """Return 1,000 answers with the paper's shares, each from an address of its own."""
+    """Return 1,000 answers from different addresses with the paper's shares."""
     agreed = [three for three, count in PUBLISHED.items() for _ in range(count)]
     return [options(f"name{n}", *three, ip=f"198.18.{n // 250}.{n % 250}") for n, three in enumerate(agreed)]
 
@@ -63,8 +63,8 @@ def test_the_published_shares_are_counted_as_published(tmp_path: Path) -> None:
     load(tmp_path, survey())
     with open_store() as store:
         ours = option_survey.collect(store, RUN)
-    found = {(one.row, one.column): one.value for one in ours}
-    published = {one.column: one.value for one in option_survey.published()}
+    found = {(value.row, value.column): value.value for value in ours}
+    published = {value.column: value.value for value in option_survey.published()}
     assert published == {"none": 5.3, "all_three": 81.0, "ecn": 85.8, "sack": 91.4, "ws": 91.1}
     for row in ("hamburg names", "hamburg addresses"):
         assert found[row, "answered"] == 1000
@@ -90,17 +90,17 @@ def test_the_published_shares_are_counted_as_published(tmp_path: Path) -> None:
 def test_each_name_and_each_address_counts_once(tmp_path: Path) -> None:
     later = {"sent_at": DAY_NS + 1}
     rows = [
-        # Two names at one address, of which the second is asked later.
+        # Two names at the same address; the second is measured later.
         options("a", True, True, True),
         options("b", False, True, False, **later),
-        # The first answer counts, of one name at two addresses and in two repetitions.
+        # A name at two addresses and in two repetitions: the first answer counts.
         options("c", False, False, False, ip="198.18.48.2"),
         options("c", True, True, True, ip="198.18.48.3", **later),
         options("c", True, True, True, ip="198.18.48.2", repetition=2),
-        # A lost SYN hides ECN; a later answer tells of it.
+        # A lost SYN hides ECN; a later answer shows it.
         options("d", None, True, True, ip="198.18.48.4"),
         options("d", False, True, True, ip="198.18.48.4", repetition=2),
-        # No answer tells of ECN.
+        # No answer shows ECN.
         options("e", None, True, False, ip="198.18.48.5", timestamps=None),
         tcp_option(domain="f.example", ip="198.18.48.6", mss=None, **NO_ANSWER),
         # An answer, of two attempts.
@@ -156,7 +156,7 @@ def test_classes_of_the_largest_segment_are_half_open(tmp_path: Path, mss: int, 
     assert ask(" ".join(MSS)) == [[float(n == at) for n in range(5)]] * 2
 
 
-def test_a_run_without_survey_is_told_from_one_without_answers() -> None:
+def test_a_run_without_survey_differs_from_one_without_answers() -> None:
     with open_store() as store:
         assert option_survey.collect(store, RUN) == []
     shown = option_survey.text(option_survey.published())
@@ -181,4 +181,4 @@ def test_the_command_prints_the_survey_after_the_tables(tmp_path: Path) -> None:
     line = {"edition": "ours", "table": "6.1", "row": "hamburg names", "column": "ecn", "value": 100}
     assert line in lines
     assert line | {"edition": "anrw", "row": "names", "value": 85.8} in lines
-    assert {one["table"] for one in lines} == {"1", "2", "6.1"}
+    assert {result["table"] for result in lines} == {"1", "2", "6.1"}

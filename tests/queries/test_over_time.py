@@ -1,6 +1,8 @@
-"""The queries behind the dashboard's panels, on the rows of conftest.py; results computed by hand."""
+"""The queries of the dashboard's panels, on the rows of conftest.py; results computed by hand."""
 
 from __future__ import annotations
+
+import pytest
 
 from reports import panel, query
 from store import Store
@@ -12,21 +14,21 @@ from .test_named import near, table
 def test_each_panel_runs_and_has_its_columns(known: Store) -> None:
     filters = {"domain": "a.example", "since": "2026-11-01", "until": "2026-11-30"}
     assert panel.names()
-    for one in map(panel.load, panel.names()):
-        text = query.load(one.query).rendered(one.given(filters), known.dialect)
+    for described in map(panel.load, panel.names()):
+        text = query.load(described.query).rendered(described.given(filters), known.dialect)
         found = [row["name"] for row in known.rows(f"DESCRIBE ({text})")]
-        assert found == list(query.load(one.query).columns), one.query
+        assert found == list(query.load(described.query).columns), described.query
         rows = known.rows(text)
-        assert all({one.x, *one.y} <= row.keys() for row in rows)
+        assert all({described.x, *described.y} <= row.keys() for row in rows)
 
 
 def test_shares_over_time(known: Store) -> None:
-    columns = "period of_cdn at_vantage runs probes counted instant iack_share answered iack strict_share"
+    columns = "period cdn vantage runs probes counted instant iack_share answered iack strict_share"
     assert table(known, "share_over_time", columns, step="month", cdn="Cloudflare") == [
         ["2026-11-01", "Cloudflare", None, 2, 9, 8, 5, near(0.625), 8, 5, near(0.625)],
     ]
     # Both days are Fridays: their weeks begin on Mondays.
-    columns = "period at_vantage counted instant"
+    columns = "period vantage counted instant"
     assert table(known, "share_over_time", columns, step="week", cdn="Cloudflare", by_vantage="true") == [
         ["2026-11-16", "hamburg", 5, 2],
         ["2026-11-16", "hong_kong", 1, 1],
@@ -35,8 +37,8 @@ def test_shares_over_time(known: Store) -> None:
 
 
 def test_shares_of_the_first_names_of_a_list_are_of_their_probes(known: Store) -> None:
-    """The rank is a probe's own; the roll-up has none."""
-    columns = "period of_cdn counted instant"
+    """Only probes have a rank; the roll-up has no ranks."""
+    columns = "period cdn counted instant"
     every = table(known, "share_over_time", columns)
     assert table(known, "share_over_time", columns, top="4000000000") == [
         row for row in every if row[2] or row[1] == "Amazon"
@@ -46,20 +48,20 @@ def test_shares_of_the_first_names_of_a_list_are_of_their_probes(known: Store) -
 
 def test_changes_are_from_the_day_and_the_week_before(known: Store) -> None:
     columns = (
-        "of_cdn newest_day counted iack_share counted_day_before change_day counted_week_before "
+        "cdn newest_day counted iack_share counted_day_before change_day counted_week_before "
         "share_week_before change_week"
     )
     assert table(known, "share_changes", columns) == [
         ["Amazon", "2026-11-27", 0, None, 0, None, 0, None, None],
         ["Cloudflare", "2026-11-27", 2, 1, 0, None, 6, 0.5, 0.5],
-        # The week before has them, the newest day does not: no difference is known.
+        # The week before has a value, but the newest day has no value, so the change is unknown.
         ["Google", "2026-11-27", 0, None, 0, None, 1, 1, None],
         ["Others", "2026-11-27", 0, None, 0, None, 2, 1, None],
     ]
 
 
 def test_coverage_counts_probes_without_origin(known: Store) -> None:
-    columns = "period at_vantage runs repetitions probes sent answered timeout blocked answered_share"
+    columns = "period vantage runs repetitions probes sent answered timeout blocked answered_share"
     assert table(known, "coverage_over_time", columns, until="2026-11-20") == [
         ["2026-11-20", "hamburg", 1, 2, 12, 11, 9, 1, 1, near(9 / 11)],
         ["2026-11-20", "hong_kong", 1, 1, 1, 1, 1, 0, 0, 1],
@@ -75,7 +77,7 @@ def test_delay_bands_are_near_the_exact_quantiles(known: Store) -> None:
 
 
 def test_outcomes_and_amplification(known: Store) -> None:
-    columns = "period of_outcome probes all_probes share"
+    columns = "period outcome probes all_probes share"
     assert table(known, "outcomes_over_time", columns, cdn="Amazon") == [
         ["2026-11-20", "closed", 1, 1, 1],
     ]
@@ -85,13 +87,13 @@ def test_outcomes_and_amplification(known: Store) -> None:
 
 
 def test_a_name_and_its_addresses(known: Store) -> None:
-    columns = "period at_vantage probes iack ack_to_sh_us_p50"
+    columns = "period vantage probes iack ack_to_sh_us_p50"
     assert table(known, "name_history", columns, domain="a.example") == [
         ["2026-11-20", "hamburg", 2, 2, 3_700],
         ["2026-11-20", "hong_kong", 1, 1, 40_000],
         ["2026-11-27", "hamburg", 1, 1, 5_200],
     ]
-    columns = "address at_vantage newest_cdn probes iack other_answers without_answer newest_outcome"
+    columns = "address vantage newest_cdn probes iack other_answers without_answer newest_outcome"
     found = table(known, "name_addresses", columns, domain="g.example")
     assert [row[1:] for row in found] == [
         ["hamburg", "Cloudflare", 1, 0, 1, 0, "coalesced"],
@@ -101,7 +103,7 @@ def test_a_name_and_its_addresses(known: Store) -> None:
 
 
 def test_runs_of_a_vantage_point(known: Store) -> None:
-    columns = "of_run of_repetition first_sent last_sent probes sent answered timeout blocked paused"
+    columns = "run repetition first_sent last_sent probes sent answered timeout blocked paused"
     first, last = "2026-11-20 06:00:00", "2026-11-20 06:00:05"
     assert table(known, "vantage_runs", columns, vantage="hamburg") == [
         [RUN_2, 1, "2026-11-27 06:00:00", "2026-11-27 06:00:00", 2, 2, 2, 0, 0, 0],
@@ -127,3 +129,22 @@ def test_names_and_the_newest_load(known: Store) -> None:
         f"{kind}_{end}_ms" for kind in ("watch", "downloads", "handshakes") for end in ("since", "until")
     ]
     assert table(known, "newest_load", " ".join(spans)) == [[None] * 6]
+
+
+def test_a_run_in_a_row_and_its_table_1(known: Store) -> None:
+    columns = "run vantages repetitions first_day names probes counted instant iack_share delays delay_p50_us"
+    assert table(known, "run_summary", columns) == [
+        [RUN_2, 1, 1, "2026-11-27", 2, 2, 2, 2, 1, 2, pytest.approx(3000, rel=0.005)],
+    ]
+    # The median of 1,000, 3,200 twice, 4,200 and 40,000.
+    assert table(known, "run_summary", columns, run=RUN_1) == [
+        [RUN_1, 2, 2, "2026-11-20", 10, 13, 10, 7, near(0.7), 5, pytest.approx(3200, rel=0.005)],
+    ]
+    # Cloudflare's shares are 1/3, 1/2 and, at another vantage point, 1/1; Amazon closed.
+    assert table(known, "table1", "run cdn names iack_share_max variation counted instant", run="") == [
+        [RUN_2, "Cloudflare", 2, 1, 0, 2, 2],
+        [RUN_1, "Amazon", 0, None, None, 0, 0],
+        [RUN_1, "Cloudflare", 3, 1, near(2 / 3), 1, 1],
+        [RUN_1, "Google", 1, 1, 0, 1, 1],
+        [RUN_1, "Others", 2, 1, 0, 2, 2],
+    ]

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from schemas import records
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
 from tests.store.rows import DAY_NS, RUN, probe, write
 
 from .conftest import iack
-from .earlier import store_with
 
 OUTCOMES = records.load("quic_probe").column("outcome").values
 
@@ -80,7 +79,7 @@ def mixed(seed: int, count: int, **changes: Any) -> list[dict[str, Any]]:
     rows = []
     for n in range(count):
         outcome = rng.choice(OUTCOMES)
-        one: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "domain": f"{n % (count * 2 // 3)}.example",
             "ip": rng.choice(["198.18.48.1", "2001:db8:48::1"]),
             "port": 443 + n,
@@ -89,15 +88,20 @@ def mixed(seed: int, count: int, **changes: Any) -> list[dict[str, Any]]:
             **changes,
         }
         if outcome not in ("blocked", "send_failed"):
-            one |= {"sent_at": DAY_NS + rng.randrange(36 * 3600) * 10**9, "attempts": rng.choice([1, 1, 2])}
-            one |= {
+            columns |= {
+                "sent_at": DAY_NS + rng.randrange(36 * 3600) * 10**9,
+                "attempts": rng.choice([1, 1, 2]),
+            }
+            columns |= {
                 "retried": rng.random() < 0.1,
                 "bytes_received": rng.choice([0, 1_200, 3_756, 3_757, 9_000]),
             }
         if outcome == "iack":
-            rows.append(iack(rng.randrange(1, 50_000), rng.randrange(0, 90_000), **one, sh_to_handshake_us=n))
+            rows.append(
+                iack(rng.randrange(1, 50_000), rng.randrange(0, 90_000), **columns, sh_to_handshake_us=n)
+            )
         else:
-            rows.append(probe(outcome, **one))
+            rows.append(probe(outcome, **columns))
     return rows
 
 
@@ -127,7 +131,7 @@ def test_equal_to_the_raw_rows_after_each_kind_of_load(tmp_path: Path) -> None:
     assert check() == 300
 
 
-# Ends the process in the middle of a load, at the $1th statement that derives or deletes.
+# Kills the process during a load, at the $1th statement that derives or deletes.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -147,7 +151,7 @@ loader.load_files([Path(path) for path in sys.argv[2:]])
 
 @pytest.mark.usefixtures("tables")
 def test_killed_between_rows_and_roll_up_the_next_load_puts_it_right(tmp_path: Path) -> None:
-    # Before the first roll-up of a file, between its two, and before those of the second file.
+    # Kill before a file's first roll-up, between its two roll-ups, and before the second file's.
     for turn in range(3):
         paths = files(tmp_path, seed=3 + 10 * turn, count=150 - 40 * turn)
         argv = [sys.executable, "-c", KILLED, str(turn), *map(str, paths)]
@@ -155,32 +159,6 @@ def test_killed_between_rows_and_roll_up_the_next_load_puts_it_right(tmp_path: P
         results = loader.load_files(paths)
         assert all(isinstance(result, loader.Loaded) for result in results)
         assert check() == 2 * (150 - 40 * turn)
-
-
-@pytest.mark.usefixtures("place")
-def test_rows_of_before_the_roll_up_are_in_it_after_the_migration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with store_with(4, monkeypatch) as store:
-        table = write(tmp_path / "quic_probe.parquet", mixed(5, 200))
-        columns = [c.name for c in records.load("quic_probe").file_columns if not c.derived]
-        known = {r["name"] for r in store.rows("SELECT name FROM system.columns WHERE table = 'quic_probe'")}
-        names = [name for name in columns if name in known]
-        values = ["fromUnixTimestamp64Nano(sent_at, 'UTC')" if name == "sent_at" else name for name in names]
-        store.execute(
-            f"INSERT INTO quic_probe ({', '.join(names)}, source_file) "
-            f"SELECT {', '.join(values)}, 'old' FROM file('{table}', Parquet)"
-        )
-        content = (
-            f"SELECT groupBitXor(cityHash64(tuple({', '.join(sorted(known))}))) AS content FROM quic_probe"
-        )
-        before = store.rows(content)
-    with open_store(write=True) as store:
-        migrate.migrate(store)
-        assert store.rows(content) == before
-        parts = "SELECT DISTINCT partition FROM system.parts WHERE table = 'quic_probe' AND active"
-        assert store.rows(parts) == [{"partition": "202611"}]
-    assert check() == 200
 
 
 def test_blocked_probes_have_the_day_of_their_run(tmp_path: Path, tables: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from reports import query
 from store import open_store
 from store.load import loader
-from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
-from testbed.measures.acks import cells
+from testbed.measures.acknowledgements import cells
 from tests.queries.test_testbed_gain import written
+from tests.testbed.experiments import find
 from tests.testbed.test_acks import named, trial
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -30,7 +30,7 @@ PERCENT = {
 }
 
 
-def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> None:
+def test_each_condition_of_a_scenario_makes_a_separate_row(tmp_path: Path) -> None:
     """Also where the cells' names do not show it."""
     given: list[dict[str, object]] = [
         {},
@@ -46,13 +46,13 @@ def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> 
     ]
     loader.load_files([written(tmp_path, rows)])
     with open_store() as store:
-        asked = query.rows(store, "testbed_acks", {"experiment": "iack-ttfb"})
-    assert [one["trials"] for one in asked] == [1] * len(given)
+        answers = query.rows(store, "testbed_acks", {"experiment": "iack-ttfb"})
+    assert [row["trials"] for row in answers] == [1] * len(given)
     for more in given:
-        assert [one for one in asked if all(one[name] == value for name, value in more.items())]
+        assert [row for row in answers if all(row[name] == value for name, value in more.items())]
 
 
-def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
+def test_show_prints_the_values_of_the_store(tmp_path: Path) -> None:
     some = [named("ack-ratio", rtt_ms=rtt_ms, ack_ratio=2) for rtt_ms in (30, 95)]
     rows = [trial(cell, number, acks_by_timer=number, queue_drops=1) for cell in some for number in (1, 2, 4)]
     rows.append({**trial(some[1], 5), "outcome": "timeout", "transfer_us": None})
@@ -63,15 +63,15 @@ def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
     ]
     (loaded,) = loader.load_files([written(tmp_path, bare)])
     assert isinstance(loaded, loader.Loaded) and loaded.in_store == len(bare), loaded
-    shown = [one.as_dict() for one in cells.cells(experiment.find("ack-ratio"), rows)]
-    shown.sort(key=lambda one: one["rtt_ms"])
+    shown = [line.as_dict() for line in cells.cells(find("ack-ratio"), rows)]
+    shown.sort(key=lambda columns: columns["rtt_ms"])
     with open_store() as store:
-        asked = query.rows(store, "testbed_acks", {"experiment": "iack-ttfb"})
-    # Without the one that has no body.
-    assert [(one["trials"], one["done"]) for one in asked] == [(3, 3), (4, 3)]
-    assert asked[0]["ack_policy"] == "ratio 2, delay 25 ms"
-    assert asked[0]["queue_drops_p50"] == 1
-    for ours, theirs in zip(asked, shown, strict=True):
+        answers = query.rows(store, "testbed_acks", {"experiment": "iack-ttfb"})
+    # The cell without a body is missing.
+    assert [(answer["trials"], answer["done"]) for answer in answers] == [(3, 3), (4, 3)]
+    assert answers[0]["ack_policy"] == "ratio 2, delay 25 ms"
+    assert answers[0]["queue_drops_p50"] == 1
+    for ours, theirs in zip(answers, shown, strict=True):
         assert {name: ours[column] for name, column in SAME.items()} == {
             name: pytest.approx(theirs[name]) for name in SAME
         }

@@ -15,11 +15,10 @@ from reports import query
 from schemas import records
 from store import open_store
 from store.load import loader
-from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
-from testbed.measures import gain
 from testbed.trials import record_file, trial_row
 from testbed.trials.captures import block_files
+from tests.testbed.experiments import find, lines
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -27,7 +26,7 @@ OTHERS = ("failed", "not_captured", "guest_failed", "unavailable")
 
 
 def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: object) -> dict[str, Any]:
-    """Return the row of a trial whose response came after `first_stream_us`, or not at all."""
+    """Return the row for a trial with a response after `first_stream_us`, or without any response."""
     bare = trial_row.without_trial("iack-ttfb", cell, repetition, "guest_failed", None)
     if first_stream_us is None:
         return bare
@@ -59,8 +58,10 @@ def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: obje
 
 def cells() -> list[Cell]:
     both = [Cell(client="quinn", server="aioquic", answering=name) for name in ("wfc", "iack")]
-    one = Cell(client="go-x-net", server="aioquic", answering="wfc", rtt_ms=0.5, drop_to_client=(2, 3))
-    return [*both, one]
+    without_pair = Cell(
+        client="go-x-net", server="aioquic", answering="wfc", rtt_ms=0.5, drop_to_client=(2, 3)
+    )
+    return [*both, without_pair]
 
 
 def written(out: Path, rows: list[dict[str, Any]]) -> Path:
@@ -91,40 +92,42 @@ def test_a_row_has_the_columns_of_its_kind() -> None:
     assert set(kind.column("outcome").values) == {*trial_row._OUTCOMES.values(), *OTHERS}
 
 
-def test_what_show_says_is_what_the_store_answers(tmp_path: Path) -> None:
+def test_show_prints_the_values_of_the_store(tmp_path: Path) -> None:
     rows = some_rows()
     file = written(tmp_path, rows)
     assert file == tmp_path / "iack-ttfb" / "testbed_trial.parquet"
     (loaded,) = loader.load_files([file])
     assert isinstance(loaded, loader.Loaded) and loaded.in_store == len(rows), loaded
-    shown = [one.as_dict() for one in gain.gains(experiment.find("iack-ttfb"), rows)]
+    shown = [line.as_dict() for line in lines(find("iack-ttfb"), rows)]
     with open_store() as store:
-        asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
+        answers = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
         assert query.rows(store, "testbed_gain", {"experiment": "another"}) == []
         stored = store.rows("SELECT seed, drop_to_client, toString(outcome) AS o FROM testbed_trial")
-    assert len(asked) == len(shown) == 2
-    for ours, theirs in zip(asked, shown, strict=True):
-        same = {name: ours[name] for name in theirs if name in ours}
-        assert len(same) >= 12
-        assert same == {name: pytest.approx(theirs[name]) for name in same}
-    assert asked[1]["gain_ms"] == pytest.approx(200.002 - 190.002)
-    assert asked[0]["gain_ms"] is None and asked[0]["partial_acks"] == 1
-    assert {one["seed"] for one in stored} == {2**64 - 1, None}
-    assert Counter(one["o"] for one in stored) == {"done": 6, "guest_failed": 1}
-    assert [2, 3] in [one["drop_to_client"] for one in stored]
+    assert len(answers) == len(shown) == 2
+    for ours, theirs in zip(answers, shown, strict=True):
+        common = {name: ours[name] for name in theirs if name in ours}
+        assert len(common) >= 12
+        assert common == {name: pytest.approx(theirs[name]) for name in common}
+    assert answers[1]["gain_ms"] == pytest.approx(200.002 - 190.002)
+    assert answers[0]["gain_ms"] is None and answers[0]["partial_acks"] == 1
+    assert {row["seed"] for row in stored} == {2**64 - 1, None}
+    assert Counter(row["o"] for row in stored) == {"done": 6, "guest_failed": 1}
+    assert [2, 3] in [row["drop_to_client"] for row in stored]
 
 
 def test_cells_that_differ_in_the_qdisc_are_two_rows(tmp_path: Path) -> None:
-    both = [one.model_copy(update={"qdisc": name}) for name in ("fq", "none") for one in cells()[:2]]
+    both = [
+        original.model_copy(update={"qdisc": name}) for name in ("fq", "none") for original in cells()[:2]
+    ]
     rows = [trial(cell, 1, 1000 * (10 + number)) for number, cell in enumerate(both)]
     loader.load_files([written(tmp_path, rows)])
     with open_store() as store:
-        asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
-    found = [(one["qdisc"], one["wfc_first_stream_ms"], one["wfc_trials"]) for one in asked]
+        answers = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
+    found = [(row["qdisc"], row["wfc_first_stream_ms"], row["wfc_trials"]) for row in answers]
     assert found == [("fq", 10, 1), ("none", 12, 1)]
 
 
-def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> None:
+def test_each_condition_of_a_scenario_makes_a_separate_row(tmp_path: Path) -> None:
     """Also where the cells' names do not show it: they may not have all conditions."""
     given: list[dict[str, object]] = [
         {},
@@ -140,11 +143,11 @@ def test_each_condition_of_a_scenario_makes_a_row_of_its_own(tmp_path: Path) -> 
     ]
     loader.load_files([written(tmp_path, rows)])
     with open_store() as store:
-        asked = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
-    assert [(one["wfc_trials"], one["iack_trials"]) for one in asked] == [(1, 1)] * len(given)
+        answers = query.rows(store, "testbed_gain", {"experiment": "iack-ttfb"})
+    assert [(row["wfc_trials"], row["iack_trials"]) for row in answers] == [(1, 1)] * len(given)
     for more in given:
-        assert [one for one in asked if all(one[name] == value for name, value in more.items())]
-    assert len(gain.gains(experiment.find("iack-ttfb"), rows)) == len(given)
+        assert [row for row in answers if all(row[name] == value for name, value in more.items())]
+    assert len(lines(find("iack-ttfb"), rows)) == len(given)
 
 
 def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Verdicts and promises on rows made by hand, with results computed by hand."""
+"""Verdicts and promises on hand-made rows, with results computed by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("tables")
 
 
 def answered(name: str, first_answer: str, rtt_us: int, delay_us: int, **changes: Any) -> dict[str, Any]:
-    """A completed handshake: its ServerHello came `delay_us` later than the path alone explains."""
+    """Return a completed handshake; its ServerHello arrived `delay_us` later than the path explains."""
     waited = 0 if first_answer == "coalesced" else delay_us
     values = {
         "domain": f"{name}.example",
@@ -65,7 +65,7 @@ def chosen(store: Store, name: str, columns: str, **given: str) -> list[list[Any
             answered("a", "coalesced", 20_000, 90_000, bytes_received_handshake=3_601),
             ["iack", "over_limit", "iack", "wait", False, 1],
         ),
-        # One sample alone does not tell path and server apart; without sizes there is no verdict.
+        # A single sample does not separate path and server; without sizes there is no verdict.
         (answered("a", "coalesced", 20_000, 0, rtt_samples=1), [None, None, "wait", "wait", None, None]),
         (
             answered("a", "iack", 20_000, 60_000, bytes_received_handshake=None),
@@ -96,7 +96,7 @@ def test_repetitions_are_one_server(tmp_path: Path) -> None:
         answered("a", "iack", 20_000, 1_000, bytes_received_handshake=5_000),
         answered("a", "coalesced", 21_000, 3_000, repetition=2, bytes_sent_unvalidated=2_400),
         answered("a", "iack", 22_000, 9_000, repetition=3, certificate_bytes=2_000),
-        # Counted nowhere: after a Retry the limit is gone, and what was not completed shows no flight.
+        # Not counted: after a Retry there is no limit, and incomplete handshakes show no flight.
         answered("a", "iack", 1_000, 0, repetition=4, retry=True),
         answered("a", "iack", 1_000, 0, repetition=5, hello_retry=True),
         answered("a", "iack", 1_000, 0, repetition=6, outcome="timeout"),
@@ -158,28 +158,32 @@ def none(name: str, status: str = "NODATA") -> dict[str, Any]:
 
 
 def test_promises_against_answers(tmp_path: Path) -> None:
-    one, two, other = "198.18.48.1", "198.18.48.2", "198.18.48.9"
+    first, second, unlisted = "198.18.48.1", "198.18.48.2", "198.18.48.9"
     answers = [
-        *(https("kept", "h3", "h2", hints=(one,), https_ech=True), address("kept", one)),
+        *(https("kept", "h3", "h2", hints=(first,), https_ech=True), address("kept", first)),
         # Half of the hints are addresses; silent.
-        *(https("broken", "h3", hints=(one, other)), address("broken", one), address("broken", two)),
-        *(none("quiet"), address("quiet", one)),
-        *(https("tcp", "h2", hints=(other,)), address("tcp", one)),
+        *(
+            https("broken", "h3", hints=(first, unlisted)),
+            address("broken", first),
+            address("broken", second),
+        ),
+        *(none("quiet"), address("quiet", first)),
+        *(https("tcp", "h2", hints=(unlisted,)), address("tcp", first)),
         # Two records: the hints of both are all addresses, in another order; a close is an answer.
-        *(https("two", "h3", hints=(two,)), https("two", "h2", hints=(one,), https_priority=2)),
-        *(address("two", one), address("two", two)),
-        # An alias promises nothing itself; a failure says nothing; a blocked probe asked nobody.
-        *(https("alias", "h3", https_priority=0), address("alias", one)),
-        *(none("failed", "SERVFAIL"), address("failed", one)),
-        *(https("blocked", "h3", hints=(two,)), address("blocked", one)),
+        *(https("two", "h3", hints=(second,)), https("two", "h2", hints=(first,), https_priority=2)),
+        *(address("two", first), address("two", second)),
+        # An alias makes no promise; a failed lookup has no information; a blocked probe sent no datagram.
+        *(https("alias", "h3", https_priority=0), address("alias", first)),
+        *(none("failed", "SERVFAIL"), address("failed", first)),
+        *(https("blocked", "h3", hints=(second,)), address("blocked", first)),
         # Not asked for HTTPS: no row. Not probed, but connected with.
-        address("a-only", one),
+        address("a-only", first),
         https("connected", "h3"),
     ]
     probes = [
         probe("iack", domain="kept.example"),
         probe("timeout", domain="broken.example"),
-        probe("refused", domain="broken.example", ip=two),
+        probe("refused", domain="broken.example", ip=second),
         probe("ack_only", domain="quiet.example"),
         probe("timeout", domain="tcp.example"),
         probe("closed", domain="two.example", cdn="Google"),
@@ -214,7 +218,7 @@ def test_promises_against_answers(tmp_path: Path) -> None:
             ["tcp.example", "neither", "other", False, False],
             ["two.example", "kept", "equal", True, True],
         ]
-        columns = "cdn names with_record kept broken not_promised neither broken_share with_ipv4_hints"
+        columns = "cdn observations with_record kept broken not_promised neither broken_share with_ipv4_hints"
         columns += " ipv4_hints_equal ipv4_hints_differ with_ech"
         assert chosen(store, "https_promise", columns) == [
             ["Cloudflare", 6, 4, 1, 1, 1, 1, 0.5, 4, 1, 3, 1],
@@ -243,14 +247,14 @@ TAKEN, REFUSED = ("config", True, "done"), ("config", False, "handshake_failed")
 @pytest.mark.parametrize(
     ("ids", "offer", "sent", "expected"),
     [
-        # Config ids of the record (None: it has no ECH); offer, whether it was taken, outcome; ids sent.
+        # Config ids of the record (null without ECH); offer, acceptance, outcome; ids sent.
         ([7], TAKEN, [], ("kept", None, True)),
         ([7], ECH, [7], ("kept", "equal", True)),
         ([7, 8], ECH, [8], ("kept", "part", True)),
         ([7], ECH, [9, 7], ("kept", "overlap", True)),
         ([7], ECH, [9], ("broken", "other", True)),
         ([7], ECH, [], ("broken", None, False)),
-        # Its key is another one.
+        # The server's key differs.
         ([7], REFUSED, [7], ("broken", "equal", True)),
         ([7], REFUSED, [], ("broken", None, False)),
         # Rows of older versions have no ids.
@@ -313,7 +317,7 @@ def crawled(name: str, alt_svc: str | None, status: int | None = 200) -> dict[st
 def test_alt_svc_over_tcp_against_answers(tmp_path: Path) -> None:
     h3, h2 = 'h2=":443", h3=":443"; ma=86400', 'h2=":443"; ma=86400'
     cases = [
-        # Name, outcome of its probe, its answer over TCP, the verdict.
+        # Domain, the probe's outcome, the answer over TCP, the verdict.
         ("kept", "iack", crawled("kept", h3), ("kept", True)),
         ("broken", "timeout", crawled("broken", h3), ("broken", True)),
         ("quiet", "closed", crawled("quiet", h2), ("not_promised", False)),

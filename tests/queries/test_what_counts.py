@@ -44,7 +44,7 @@ def test_changes_are_of_the_newest_day_that_counts(tmp_path: Path, newer: dict[s
     ]
     load(tmp_path, quic_probe=rows)
     with open_store() as store:
-        columns = "of_cdn newest_day counted iack_share share_day_before"
+        columns = "cdn newest_day counted iack_share share_day_before"
         assert table(store, "share_changes", columns) == [["Cloudflare", "2026-11-21", 1, 0, 1]]
 
 
@@ -70,7 +70,7 @@ def test_the_newest_run_is_one_of_the_kind_that_is_asked(tmp_path: Path) -> None
         ({"detail": "datagram 1: frame 0x99", "server_cid": "ab"}, True),
     ],
 )
-def test_what_never_authenticated_does_not_speak_quic(
+def test_unauthenticated_answers_do_not_count_as_quic(
     tmp_path: Path, changes: dict[str, Any], speaks: bool
 ) -> None:
     malformed = probe("malformed", initial_size=1_200, **{"server_cid": None} | changes)
@@ -113,7 +113,7 @@ def test_a_name_that_left_its_cdn_has_none(tmp_path: Path) -> None:
 
 
 class _WithoutSettings:
-    """A store whose reader gets none of firstflight's settings, as one with readonly = 1."""
+    """A store without firstflight's settings for readers, as with readonly = 1."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -136,7 +136,7 @@ def test_queries_that_join_need_no_settings(tmp_path: Path) -> None:
         quic_probe=[iack(20_000, 3_000, run="20261120T055900Z-aaaaaa")],
         quic_handshake=[handshake(leaf_sha256="aa" * 32)],
     )
-    with open_store(write=True) as store:  # one that only reads refuses settings, too
+    with open_store(write=True) as store:  # a read-only store refuses settings
         for name, columns, expected in (
             ("list_share", ("top", "names_listed", "names_probed"), {(1_000, 2, 1)}),
             (
@@ -145,7 +145,7 @@ def test_queries_that_join_need_no_settings(tmp_path: Path) -> None:
                 {(None, None, None)},
             ),
         ):
-            for asked in (store, _WithoutSettings(store)):
-                found = query.rows(asked, name)  # type: ignore[arg-type]
+            for queried_store in (store, _WithoutSettings(store)):
+                found = query.rows(queried_store, name)  # type: ignore[arg-type]
                 shown = {tuple(row[column] for column in columns) for row in found}
-                assert expected <= shown, (name, type(asked).__name__, shown)
+                assert expected <= shown, (name, type(queried_store).__name__, shown)

@@ -1,1 +1,1 @@
-"""Records captures of real stacks by tcpdump in namespaces, such as those in tests/fixtures."""
+"""Records captures of real stacks with tcpdump in network namespaces, such as those in tests/fixtures."""

@@ -1,4 +1,4 @@
-"""`python -m tests.recording OUT [NAME...]`: record all scenarios, or those named, into the folder OUT."""
+"""`python -m tests.recording OUT [NAME...]`: record all scenarios, or the named ones, into the folder OUT."""
 
 from __future__ import annotations
 

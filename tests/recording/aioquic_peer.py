@@ -1,7 +1,7 @@
 """An aioquic client and server for recordings: an upload with key updates, datagrams of any size.
 
 Run as `python -m tests.recording.aioquic_peer ADDRESS PORT --keys FILE --bytes N`.
-It serves with --chain and --key.
+With --chain and --key, it is a server.
 """
 
 from __future__ import annotations

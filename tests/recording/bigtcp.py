@@ -1,4 +1,4 @@
-"""Enables segments larger than IP's length field allows (BIG TCP), which Debian's iproute2 cannot do yet.
+"""Enables segments larger than IP's length field allows (BIG TCP). Debian's iproute2 does not support this.
 
 Run as `python -m tests.recording.bigtcp INTERFACE BYTES` in the interface's namespace.
 """
@@ -11,7 +11,7 @@ import struct
 import sys
 
 RTM_NEWLINK, NLM_F_REQUEST_ACK = 16, 5
-# rtnetlink's attributes for the largest segments of segmentation and reassembly offload, by family.
+# rtnetlink attributes for the largest segments of segmentation and reassembly offload, by family.
 SIZES = {"gso_max_size": 41, "gro_max_size": 58, "gso_ipv4_max_size": 63, "gro_ipv4_max_size": 64}
 
 

@@ -1,6 +1,6 @@
-"""Two connected hosts in network namespaces that end with this process; tcpdump on their interfaces.
+"""Two connected hosts in network namespaces that exist as long as this process; tcpdump on their interfaces.
 
-Call `alone()` first: it restarts the program in a new namespace, which is the client's.
+Call `alone()` first: it restarts the program in a new namespace, the client's namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_S = 10
 
 
 def alone() -> None:
-    """Continue in a new network namespace, which no packet can leave."""
+    """Restart the program in a new network namespace. Packets cannot leave it."""
     if os.environ.get(INSIDE) is None:
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "-n", *sys.orig_argv])
@@ -38,7 +38,7 @@ def wait_for(what: str, is_there: object) -> None:
     assert callable(is_there)
     until = time.monotonic() + PATIENCE_S
     while not is_there():
-        assert time.monotonic() < until, f"{what} did not come"
+        assert time.monotonic() < until, f"timeout while waiting for {what}"
         time.sleep(0.02)
 
 
@@ -47,8 +47,8 @@ class Host:
 
     def __init__(self) -> None:
         self.holder = subprocess.Popen(["unshare", "-n", "sleep", "600"])
-        own = Path("/proc/self/ns/net").readlink()
-        wait_for("a namespace", lambda: Path(f"/proc/{self.holder.pid}/ns/net").readlink() != own)
+        own_namespace = Path("/proc/self/ns/net").readlink()
+        wait_for("a namespace", lambda: Path(f"/proc/{self.holder.pid}/ns/net").readlink() != own_namespace)
 
     def argv(self, *argv: str) -> list[str]:
         """Return the command that runs `argv` there."""
@@ -64,7 +64,7 @@ class Host:
 
 @contextmanager
 def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
-    """Client and server, each with an address of both families on `near` and `far`."""
+    """Connect client and server, with IPv4 and IPv6 addresses on the interfaces `near` and `far`."""
     host = Host()
     try:
         call(
@@ -81,7 +81,7 @@ def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
             if not offload:
                 run("ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
             settings = ("tcp_ecn=1", "tcp_congestion_control=reno", "tcp_no_metrics_save=1")
-            run("sysctl", "-qw", *(f"net.ipv4.{one}" for one in settings))
+            run("sysctl", "-qw", *(f"net.ipv4.{setting}" for setting in settings))
         yield host
     finally:
         with suppress(subprocess.CalledProcessError):
@@ -91,7 +91,7 @@ def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
 
 @contextmanager
 def behind_router(server: Host, mtu: int) -> Iterator[Host]:
-    """Add a host behind the client's, which forwards packets to it and fragments those larger than `mtu`."""
+    """Add a host that is reached through the client's host, which fragments packets larger than `mtu`."""
     host = Host()
     try:
         peer = ("peer", "name", "behind", "netns", str(host.holder.pid))
@@ -114,7 +114,7 @@ def behind_router(server: Host, mtu: int) -> Iterator[Host]:
 
 @contextmanager
 def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a server that prints READY until the block ends."""
+    """Run a server during the block; it must print READY when it has started."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -129,7 +129,7 @@ def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
 def recording(
     path: Path, interface: str, expression: str, *, host: Host | None = None, snap: int = 0
 ) -> Iterator[None]:
-    """Run tcpdump on an interface, of the client's host unless `host` is given, until the block ends."""
+    """Run tcpdump on an interface during the block; on the client's host unless `host` is given."""
     argv = [
         "tcpdump",
         "-i",

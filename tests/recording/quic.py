@@ -22,13 +22,13 @@ UDP = "udp"
 
 @dataclass
 class Quic:
-    """One recording. `path` are options of relay.py; None: no relay in between."""
+    """One recording. `path` has the options of relay.py; `None`: no relay."""
 
     server: Callable[[Path, str, int], list[str]]
     client: list[str]
     path: list[str] | None = field(default_factory=list)
     family: int = 4
-    # Where tcpdump captures: the client's interface, or the server's loopback behind the relay.
+    # The place of the capture: the client's interface, or the server's loopback interface after the relay.
     at: str = "client"
     client_program: str = "quicgo"
 
@@ -54,7 +54,7 @@ def quicgo(*options: str) -> Callable[[Path, str, int], list[str]]:
 
 
 def quiche(mode: str, delay_us: int | None, size: str = "small") -> Callable[[Path, str, int], list[str]]:
-    """Run quiche as server: the lab's, in one of its modes."""
+    """Run the lab's quiche server in the given mode."""
 
     def argv(folder: Path, address: str, port: int) -> list[str]:
         files = certificate(folder, size)
@@ -93,7 +93,7 @@ def joined(address: str, port: int) -> str:
 
 BULK = ["-bytes", "60000"]
 RECORDINGS: dict[str, Quic] = {
-    # The first datagrams of both sides, and some later ones.
+    # Loses the first datagrams in both directions, and some later ones.
     "quicgo_loss": Quic(quicgo(), ["-bytes", "100000"], ["--lose", "c0,s1,s9,s10,s30,c12,s55,s56,s57"]),
     "quicgo_reordering": Quic(quicgo(), BULK, ["--late", ",".join(f"s{n},c{n}" for n in range(3, 60, 7))]),
     # quic-go changes keys after its first hundred packets.
@@ -111,7 +111,7 @@ RECORDINGS: dict[str, Quic] = {
     "quicgo_at_server": Quic(quicgo(), ["-bytes", "8000"], at="server"),
     "quiche_iack": Quic(quiche("iack", 15_000), ["-handshake-only"]),
     "quiche_large_certificate": Quic(quiche("wait", 5000, "large"), ["-handshake-only"]),
-    # The lab's server asks for a token only if the ClientHello is in one datagram.
+    # The lab's server requires a token only if the ClientHello fits into a single datagram.
     "quiche_retry_iack": Quic(quiche("retry_iack", 8000), ["--bytes", "4000"], client_program="aioquic"),
     "quiche_hello_retry": Quic(quiche("hello_retry", None), ["-handshake-only"]),
     "quiche_version_negotiation": Quic(quiche("wait", None), ["-versions", "2,1", "-handshake-only"]),
@@ -149,22 +149,22 @@ RECORDINGS: dict[str, Quic] = {
 
 def record(name: str, folder: Path, out: Path) -> None:
     """Make OUT/NAME.pcap and OUT/NAME.keys."""
-    what = RECORDINGS[name]
+    recorded = RECORDINGS[name]
     folder.mkdir(parents=True, exist_ok=True)
     keys = out / f"{name}.keys"
     keys.unlink(missing_ok=True)
-    address = SERVER if what.family == 4 else SERVER6
-    with cable() as host, served(what, folder, host, address):
-        place = {"client": ("near", None), "server": ("lo", host)}[what.at]
+    address = SERVER if recorded.family == 4 else SERVER6
+    with cable() as host, served(recorded, folder, host, address):
+        place = {"client": ("near", None), "server": ("lo", host)}[recorded.at]
         with recording(out / f"{name}.pcap", place[0], UDP, host=place[1]):
-            subprocess.run(client(what, address, keys), check=True, timeout=30)
+            subprocess.run(client(recorded, address, keys), check=True, timeout=30)
 
 
 @contextmanager
-def served(what: Quic, folder: Path, host: Host, address: str) -> Iterator[None]:
-    """Run the server, and the relay before it, if any."""
-    if what.path is None:
-        with ready(host.argv(*what.server(folder, address, 443))):
+def served(recorded: Quic, folder: Path, host: Host, address: str) -> Iterator[None]:
+    """Run the server, with the relay if the recording has one."""
+    if recorded.path is None:
+        with ready(host.argv(*recorded.server(folder, address, 443))):
             yield
         return
     relay = [
@@ -173,15 +173,15 @@ def served(what: Quic, folder: Path, host: Host, address: str) -> Iterator[None]
         "tests.recording.relay",
         f"{address},443",
         f"127.0.0.1,{INNER}",
-        *what.path,
+        *recorded.path,
     ]
-    with ready(host.argv(*what.server(folder, "127.0.0.1", INNER))), ready(host.argv(*relay)):
+    with ready(host.argv(*recorded.server(folder, "127.0.0.1", INNER))), ready(host.argv(*relay)):
         yield
 
 
-def client(what: Quic, address: str, keys: Path) -> list[str]:
-    if what.client_program == "aioquic":
+def client(recorded: Quic, address: str, keys: Path) -> list[str]:
+    if recorded.client_program == "aioquic":
         start = [sys.executable, "-m", "tests.recording.aioquic_peer", address, "443"]
-        return [*start, "--keys", str(keys), *what.client]
+        return [*start, "--keys", str(keys), *recorded.client]
     program = str(binaries.find("firstflight-quicgo-peer"))
-    return [program, "-to", joined(address, 443), "-name", NAME, "-keys", str(keys), *what.client]
+    return [program, "-to", joined(address, 443), "-name", NAME, "-keys", str(keys), *recorded.client]

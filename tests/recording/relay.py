@@ -19,7 +19,7 @@ Address = tuple[str, int]
 
 @dataclass
 class Fate:
-    """Delay, loss and order of the datagrams of one direction."""
+    """Delay, loss and order of the datagrams in one direction."""
 
     delay_s: float
     lost: frozenset[int]
@@ -27,7 +27,7 @@ class Fate:
     count: int = 0
 
     def next(self) -> float | None:
-        """Return the seconds until the next datagram arrives; None: never."""
+        """Return the seconds until the next datagram arrives; `None`: never."""
         n = self.count
         self.count += 1
         if n in self.lost:
@@ -88,12 +88,12 @@ def address(text: str) -> Address:
 
 
 def ordinals(text: str, side: str) -> frozenset[int]:
-    """Return the numbers of one side in a list such as c0,s3."""
+    """Return the ordinals for `side` (c or s) in a list such as c0,s3."""
     return frozenset(int(word[1:]) for word in text.split(",") if word.startswith(side))
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Forward until the process is killed; print READY when it is bound."""
+    """Print READY when the socket is bound, and forward until the process is killed."""
     delay_s = options.delay_ms / 1000
     fates = [Fate(delay_s, ordinals(options.lose, s), ordinals(options.late, s)) for s in "cs"]
     _, relay = await asyncio.get_running_loop().create_datagram_endpoint(

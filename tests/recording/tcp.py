@@ -54,13 +54,13 @@ class Tcp:
     size: int = 300_000
     prepare: Callable[[Host], None] | None = None
     family: int = 4
-    # Headers are enough: the captures are cut behind them.
+    # Headers are sufficient, so the captures truncate packets after them.
     snap: int = 128
     at: str = "client"
     offload: bool = False
     client: str = "plain"
     expression: str = "tcp"
-    # The client sits behind a router with this MTU, and the capture is made there.
+    # If set, the client is reached through a router with this MTU, and the capture is made on the router.
     narrow: int | None = None
 
 
@@ -114,9 +114,9 @@ RECORDINGS: dict[str, Tcp] = {
     "tcp_reset": Tcp(prepare=slow, client="reset"),
     "tcp_offload": Tcp(size=2_000_000, offload=True, at="server"),
     "tcp_jumbo": Tcp(size=3_000_000, offload=True, at="server", prepare=big),
-    # The filter checks the first header, which is not TCP's in a jumbogram.
+    # The filter checks the first header, and in a jumbogram this is not the TCP header.
     "tcp_jumbo_ipv6": Tcp(size=3_000_000, offload=True, at="server", family=6, prepare=big, expression="ip6"),
-    # Later fragments have no port to filter by, and are needed completely.
+    # Later fragments have no port to filter on, and the test needs them in full.
     "tcp_fragments": Tcp(size=20_000, narrow=600, snap=0, expression="ip"),
     "tcp_from_server_only": Tcp(prepare=lossy, expression="tcp and src port 8080"),
     "tcp_from_client_only": Tcp(prepare=lossy, expression="tcp and dst port 8080"),
@@ -125,18 +125,18 @@ RECORDINGS: dict[str, Tcp] = {
 
 def record(name: str, _folder: Path, out: Path) -> None:
     """Make OUT/NAME.pcap."""
-    what = RECORDINGS[name]
-    server = SERVER if what.family == 4 else SERVER6
+    recorded = RECORDINGS[name]
+    server = SERVER if recorded.family == 4 else SERVER6
     with ExitStack() as stack:
-        host = stack.enter_context(cable(offload=what.offload))
-        if what.prepare is not None:
-            what.prepare(host)
-        interface, place = {"client": ("near", None), "server": ("far", host)}[what.at]
-        fetch = [sys.executable, "-c", FETCH, server, str(what.size), what.client]
-        if what.narrow is not None:
-            behind = stack.enter_context(behind_router(host, what.narrow))
+        host = stack.enter_context(cable(offload=recorded.offload))
+        if recorded.prepare is not None:
+            recorded.prepare(host)
+        interface, place = {"client": ("near", None), "server": ("far", host)}[recorded.at]
+        fetch = [sys.executable, "-c", FETCH, server, str(recorded.size), recorded.client]
+        if recorded.narrow is not None:
+            behind = stack.enter_context(behind_router(host, recorded.narrow))
             fetch, interface = behind.argv(*fetch), "narrow"
-        stack.enter_context(ready(host.argv(sys.executable, "-c", SERVE, server, str(what.size))))
+        stack.enter_context(ready(host.argv(sys.executable, "-c", SERVE, server, str(recorded.size))))
         file = out / f"{name}.pcap"
-        stack.enter_context(recording(file, interface, what.expression, host=place, snap=what.snap))
+        stack.enter_context(recording(file, interface, recorded.expression, host=place, snap=recorded.snap))
         subprocess.run(fetch, check=True, timeout=60)

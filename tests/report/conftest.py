@@ -1,4 +1,4 @@
-"""One loaded run and its page for all tests that only read."""
+"""A loaded run and its page, for all tests that only read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """The page of a complete campaign."""
+    """The page for a complete campaign."""
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(folder / "runs"))

@@ -50,7 +50,7 @@ def test_without_the_runs_record_only_gaps_between_rows_show() -> None:
     assert coverage.compare([], {}, {}) == coverage.Coverage([], {})
 
 
-def test_nothing_is_missing_when_all_came_in() -> None:
+def test_nothing_is_missing_when_all_stages_were_loaded() -> None:
     stages = [stage(vantage, 1, "done", rows_out=10) for vantage in ("hamburg", "oslo")]
     rows = [row("hamburg", 1), row("oslo", 1)]
     assert not coverage.compare(rows, {"repetitions": 1, "stages": stages}, SETTINGS).missing
@@ -84,7 +84,7 @@ def test_shards_of_a_vantage_point_are_counted_together(
     assert cell.lacks == lacks
 
 
-def test_a_scheduled_run_lacks_what_its_outcome_says() -> None:
+def test_a_scheduled_run_lacks_the_stages_in_its_outcome() -> None:
     key = StageKey("R", "hamburg", 1, Shard(2, 4))
     manifest = {
         "repetitions": 2,

@@ -1,7 +1,8 @@
-"""The page about downloads: numbers against numpy and the published ones, and in a real browser."""
+"""The downloads page: its numbers compared with numpy and with published values, and in a real browser."""
 
 from __future__ import annotations
 
+import csv
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ VANTAGES = ("hamburg", "los_angeles")
 SETS = ("warmup", "bl", "ws14", "all14", "quiche")
 CDNS = ("Akamai", "Cloudflare", None)
 HOSTILE = "</td><script>document.title='caught'</script>"
-FIGURES = ("figure1", "figure2", "figure3", "figure3n")
+FIGURES = tuple(page.FILES.values())
 
 
 def rows() -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def rows() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Made:
-    """The downloads in a store, what the page collects of them, and the page."""
+    """Downloads in a store, the content that the page collects from them, and the page."""
 
     rows: list[dict[str, Any]]
     url: str
@@ -77,7 +78,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """The page of two vantage points' downloads."""
+    """Build the page for downloads from two vantage points."""
     folder = tmp_path_factory.mktemp("downloads")
     url = f"chdb:{folder / 'store'}"
     every = rows()
@@ -113,18 +114,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 )
 @pytest.mark.parametrize("vantage", VANTAGES)
 def test_curves_are_those_of_the_rows(made: Made, figure: str, curve: str, column: str, vantage: str) -> None:
-    """Quantiles are numpy's; each step says how many values are at most as large."""
+    """Quantiles equal numpy's; each step has the number of values up to it."""
     samples = made.compared(figure, vantage, curve)
-    kept = [row for row in samples if not row["client_limited"]]
-    values = np.array([row[column] for row in kept], dtype=float)
-    found = one(made, figure, vantage, curve)
-    assert found["samples"] == len(kept)
-    assert found["limited"] == len(samples) - len(kept)
-    assert found["names"] == len({row["domain"] for row in kept})
+    unlimited = [row for row in samples if not row["client_limited"]]
+    values = np.array([row[column] for row in unlimited], dtype=float)
+    found = curve_row(made, figure, vantage, curve)
+    assert found["samples"] == len(unlimited)
+    assert found["limited"] == len(samples) - len(unlimited)
+    assert found["names"] == len({row["domain"] for row in unlimited})
     assert found["quantiles"] == pytest.approx(list(np.quantile(values, published.LEVELS)))
     edges = [10 ** (step / 40) * (1 + 1e-7) for step in found["steps"]]
     assert found["at_most"] == [int((values <= edge).sum()) for edge in edges]
-    assert found["at_most"][-1] == len(kept)
+    assert found["at_most"][-1] == len(unlimited)
 
 
 def test_means_of_names_are_one_sample_each(made: Made) -> None:
@@ -133,13 +134,18 @@ def test_means_of_names_are_one_sample_each(made: Made) -> None:
         if not row["client_limited"]:
             of_name.setdefault(row["domain"], []).append(row["anrw_throughput_bps"])
     means = [np.mean(values) for values in of_name.values()]
-    found = one(made, "3n", "hamburg", "Akamai")
-    assert found["samples"] == found["names"] == len(means) < one(made, "3", "hamburg", "Akamai")["samples"]
+    found = curve_row(made, "3n", "hamburg", "Akamai")
+    assert (
+        found["samples"]
+        == found["names"]
+        == len(means)
+        < curve_row(made, "3", "hamburg", "Akamai")["samples"]
+    )
     assert found["quantiles"] == pytest.approx(list(np.quantile(means, published.LEVELS)))
 
 
-def one(made: Made, figure: str, vantage: str, curve: str) -> dict[str, Any]:
-    """Return the answer's row of a curve."""
+def curve_row(made: Made, figure: str, vantage: str, curve: str) -> dict[str, Any]:
+    """Return the answer's row for a curve."""
     (row,) = (
         row
         for row in made.gathered.curves.rows
@@ -166,21 +172,21 @@ def test_outcomes_and_sizes_count_every_row(made: Made) -> None:
     assert sizes["hamburg", "5 MB and more", "quiche"]["downloads"] > 0
 
 
-def test_published_medians_stand_beside_ours(made: Made) -> None:
-    """The medians of both editions that are known by hand, and ours in the same unit."""
+def test_published_medians_are_printed_with_ours(made: Made) -> None:
+    """The page shows known medians of both editions, and ours in the same unit."""
     parts = dict(page.numbers("1", made.gathered.curves.rows, {"hamburg": "Hamburg"}))
     throughput, rtt = parts["Throughput [Mbit/s]"], parts["Mean round-trip time [ms]"]
     at = page.COLUMNS.index("50%")
     medians = {tuple(line[:2]): line[at] for line in throughput}
     assert float(medians["ANRW 2023", "MUC"]) == pytest.approx(9.0, abs=0.05)
     assert float(medians["with warm-ups", "SGP"]) == pytest.approx(2.1, abs=0.05)
-    ours = one(made, "1a", "hamburg", "all")["quantiles"][3] / 1e6
+    ours = curve_row(made, "1a", "hamburg", "all")["quantiles"][3] / 1e6
     assert float(medians["ours", "Hamburg"]) == pytest.approx(ours, rel=0.01)
     assert {line[1] for line in rtt} == {"Hamburg", "los_angeles", "MUC", "SFO", "SGP"}
     assert len(published.quantiles()) == 84
     shown = sum(len([line for line in lines if line[0] != "ours"]) for figure in page.TITLES
                 for _, lines in page.numbers(figure, [], {}))  # fmt: skip
-    assert shown == 84 + 36  # those of Figure 3 stand beside both of ours
+    assert shown == 84 + 36  # the published quantiles of Figure 3 appear with both of our figures
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
@@ -190,7 +196,7 @@ def test_the_page_in_a_browser(made: Made, browser: Browser, size: tuple[int, in
         (figure,) = browser.script(BOXES, name)
         left, top, right, bottom = figure["box"]
         assert right - left > 300 and bottom - top > 200, name
-        assert figure["size"] >= 11, f"{name} has text of less than 11 pixels"
+        assert figure["size"] >= 11, f"{name} has text smaller than 11 pixels"
         assert all(len(text) > 10 for text in figure["label"]), f"{name} has no title or description"
         texts = [(text, box) for text, box in figure["texts"] if text.strip()]
         assert len(texts) > 10
@@ -218,6 +224,35 @@ def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser
     assert cells == [[cell or "" for cell in line] for line in tables.grid("2", gathered.values)[1:]]
 
 
+def test_each_pair_of_sets_is_compared_once(made: Made) -> None:
+    """Pairs have the direction of the papers, with the baseline second. Shares use the same pairs."""
+    lines = {
+        edition: {
+            value.row for value in made.gathered.values if value.table == "2" and value.edition == edition
+        }
+        for edition in tables.EDITIONS
+    }
+    ours = lines.pop(tables.OURS)
+    assert ours == {f"{name}/BL" for name in ("WARMUP", "WS14", "ALL14", "quiche")} | {
+        f"{name}/ALL14" for name in ("WARMUP", "WS14", "quiche")
+    } | {"WARMUP/WS14", "quiche/WS14", "quiche/WARMUP"}
+    for pair in (pair for published_pairs in lines.values() for pair in published_pairs):
+        first, second = pair.split("/")
+        assert f"{second}/{first}" not in ours, pair
+
+
+def test_throughput_by_size_is_a_figure_with_all_counts_as_data(made: Made, tmp_path: Path) -> None:
+    paths = {path.name: path for path in page.write_figures(made.gathered, tmp_path)}
+    assert len(paths) == 4 * len(FIGURES)
+    with paths["throughput-by-size.csv"].open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert len(found) == len(made.gathered.sizes.rows) == len(VANTAGES) * 3 * len(SETS)
+    assert [int(row["limited"]) for row in found] == [row["limited"] for row in made.gathered.sizes.rows]
+    text = made.path.read_text(encoding="utf-8")
+    for row in made.gathered.sizes.rows:
+        assert f"{row['size']}, {row['of_set']}: median {row['quartiles_bps'][1] / 1e6:.3g} Mbit/s" in text
+
+
 def test_hostile_names_are_text(tmp_path: Path, browser: Browser) -> None:
     url = f"chdb:{tmp_path / 'store'}"
     row = download(vantage=HOSTILE, cdn=HOSTILE, anrw_throughput_bps=5)
@@ -237,7 +272,7 @@ def test_equal_rows_give_equal_bytes(made: Made) -> None:
     assert page.render(made.gathered).encode() == made.path.read_bytes()
 
 
-def test_more_sets_than_can_be_told_apart_are_named() -> None:
+def test_more_sets_than_colours_are_named() -> None:
     curves = [
         figures.Curve(f"set{number}", [1.0], [1.0], samples=10 + number, median=1.0) for number in range(9)
     ]

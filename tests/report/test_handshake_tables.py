@@ -24,11 +24,12 @@ from tests.store.rows import DAY_NS, RUN, probe, write
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 LATER = "20261121T060000Z-b2c3d4"
 PARTS = list(handshake_tables.PARTS)
+SAID = f"run {RUN}, the only run with handshakes\n"
 
 
 @pytest.fixture
 def loaded(tables: Path, tmp_path: Path) -> Iterator[None]:
-    """The rows of the page's section, and a later run that has probes alone."""
+    """Load the rows of the page's section, and a later run with only probes."""
     assert tables.is_dir()
     later = probe(run=LATER, sent_at=DAY_NS + 86_400 * 10**9)
     loader.load_files(
@@ -47,14 +48,14 @@ def report(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def lines(*arguments: str) -> list[dict[str, Any]]:
     done = report("--format", "jsonl", *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, SAID)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.usefixtures("loaded")
 def test_a_table_for_each_part() -> None:
     done = report()
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, SAID)
     shown = done.stdout.splitlines()
     assert shown[0] == f"Handshakes of run {RUN}, all addresses. -: nothing counted."
     cells = [line.split() for line in shown]
@@ -82,11 +83,11 @@ def test_one_part_alone_and_one_without_rows() -> None:
 
 @pytest.mark.usefixtures("loaded")
 def test_programs_get_the_columns_of_the_queries() -> None:
-    rows = {row["of_cdn"]: row for row in lines()}
+    rows = {row["cdn"]: row for row in lines()}
     assert list(rows) == [HOSTILE, "Cloudflare", "Others"]
     cloudflare, others = rows["Cloudflare"], rows["Others"]
     quartiles = [
-        f"{what}_{quarter}_us" for what in ("handshake", "response") for quarter in ("p25", "p50", "p75")
+        f"{time}_{quarter}_us" for time in ("handshake", "response") for quarter in ("p25", "p50", "p75")
     ]
     assert next(iter(cloudflare)) == "run" and list(cloudflare)[-6:] == quartiles
     assert [cloudflare[name] for name in quartiles] == [20_000, 20_000, 22_000, 30_000, 30_000, 30_000]
@@ -119,5 +120,5 @@ def test_a_store_without_handshakes_is_one_sentence(tables: Path) -> None:
 
 
 def test_the_option_names_every_part() -> None:
-    (option,) = (one for one in command.params if one.name == "part")
+    (option,) = (parameter for parameter in command.params if parameter.name == "part")
     assert list(getattr(option.type, "choices", ())) == PARTS

@@ -1,4 +1,4 @@
-"""The section about handshakes on the report page, in a real browser and against counts by hand."""
+"""The handshake section of the report page, in a real browser and against counts by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ROWS = [
 
 
 def made(folder: Path, kinds: dict[str, list[dict[str, Any]]]) -> tuple[Content, Path]:
-    """Load rows into a store; return what the page collects of their run, and the page."""
+    """Load rows into a store; return the page's content for their run, and the page."""
     paths = [write(folder / f"{kind}.parquet", rows, kind) for kind, rows in kinds.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_STORE", f"chdb:{folder / 'store'}")
@@ -67,14 +67,14 @@ def made(folder: Path, kinds: dict[str, list[dict[str, Any]]]) -> tuple[Content,
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Content, Path]]:
-    """The page of a run with probes and handshakes."""
+    """The page for a run with probes and handshakes."""
     yield made(tmp_path_factory.mktemp("both"), {"quic_probe": [probe()], "quic_handshake": ROWS})
 
 
 def test_counts(both: tuple[Content, Path]) -> None:
     found = both[0].handshakes
     assert found is not None
-    rows = {row["of_cdn"]: row for row in found.outcomes.rows}
+    rows = {row["cdn"]: row for row in found.outcomes.rows}
     assert list(rows) == [HOSTILE, "Cloudflare", "Others"]
     cloudflare = rows["Cloudflare"]
     expected = {"handshakes": 5, "names": 5, "done": 3, "failed": 1, "unanswered": 1, "not_sent": 0}
@@ -84,7 +84,7 @@ def test_counts(both: tuple[Content, Path]) -> None:
     assert (rows["Others"]["not_sent"], rows["Others"]["done"]) == (1, 0)
     for row in rows.values():
         assert row["handshakes"] == sum(row[name] for name in ("done", "failed", "unanswered", "not_sent"))
-    assert [(row["named"], row["handshakes"]) for row in found.stacks.rows] == [(None, 1), ("quiche", 3)]
+    assert [(row["stack"], row["handshakes"]) for row in found.stacks.rows] == [(None, 1), ("quiche", 3)]
     assert [row["leaves"] for row in found.certificates.rows] == [1, 1]
     assert [(row["id"], row["handshakes"]) for row in found.parameters.rows] == [("0x99", 1), ("0x01", 3)]
     assert [row["first_flight_p50"] for row in found.amplification.rows] == [2.5, 2.5]
@@ -103,7 +103,7 @@ def test_the_section_in_a_browser(
     )
     found = both[0].handshakes
     assert found is not None
-    rows = {row["of_cdn"]: row for row in found.outcomes.rows}
+    rows = {row["cdn"]: row for row in found.outcomes.rows}
     assert len(cells) == 9 * len(rows)
     assert all(text == f"{rows[cdn][column]:,}" for cdn, column, text in cells)
     text = browser.script("return document.querySelector('#handshakes').parentElement.textContent")

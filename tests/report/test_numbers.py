@@ -18,7 +18,7 @@ from tests.report.world import CDNS, HOSTILE, VANTAGES, answers
 
 @pytest.fixture(scope="module")
 def rows(made: Made) -> list[dict[str, Any]]:
-    """Return the probes that figures may use: first IPv4 address, a CDN, answered at the first attempt."""
+    """Return the probes for figures: first IPv4 address, a CDN, answered at the first attempt."""
     return [
         row
         for vantage in VANTAGES
@@ -33,8 +33,8 @@ def test_curves_of_figures_8_and_14_are_exact_at_each_step(made: Made, rows: lis
     figure8, shown = made.gathered.figure8, made.gathered.shown
     assert figure8 is not None and shown is not None
     repetition = {"2026-11-20": 1, "2026-11-21": 2}[shown.day]
-    here = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
-    _check_curves(figure8.curves.rows, ("cdn",), "delay_us", here)
+    shown_rows = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
+    _check_curves(figure8.curves.rows, ("cdn",), "delay_us", shown_rows)
     _check_curves(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
 
 
@@ -43,10 +43,10 @@ def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[
     assert len(known) < len(rows)
     curves = made.gathered.figure10.curves.rows
     for way in ("paper", "physical"):
-        mine = [row for row in curves if row["way"] == way]
+        curves_of_way = [row for row in curves if row["way"] == way]
         values = [{**row, "ack_to_sh_us": _difference(row, way)} for row in known]
         assert min(row["ack_to_sh_us"] for row in values) < 0
-        _check_curves(mine, ("outcome", "cdn"), "difference_us", values)
+        _check_curves(curves_of_way, ("outcome", "cdn"), "difference_us", values)
 
 
 def _difference(row: dict[str, Any], way: str) -> int:
@@ -57,7 +57,7 @@ def _difference(row: dict[str, Any], way: str) -> int:
 def _check_curves(
     curves: list[dict[str, Any]], keys: tuple[str, ...], value: str, rows: list[dict[str, Any]]
 ) -> None:
-    """Check that each group counts the values up to each step, and that the last step has all of them."""
+    """Check that each step has the number of values up to it, and that the last step has all values."""
 
     def key(row: dict[str, Any]) -> tuple[str, ...]:
         return tuple(row[name] for name in keys)
@@ -71,30 +71,30 @@ def _check_curves(
             assert point["of_probes"] == len(values)
         assert points[-1]["at_most"] == len(values)
         assert points[-1][value] >= values.max()
-        # No step is wider than a fortieth of a decade, the resolution of the axis.
+        # Steps are at most a fortieth of a decade, the resolution of the axis.
         assert points[0][value] - values.min() <= 0.06 * (abs(values.min()) + 100)
 
 
 def test_quartiles_are_those_of_instant_acks(made: Made, rows: list[dict[str, Any]]) -> None:
     for number in made.gathered.figure14.numbers.rows:
-        here = [r for r in rows if r["cdn"] == number["cdn"] and number["at_vantage"] in (None, r["vantage"])]
-        instant = [r["ack_to_sh_us"] for r in here if r["outcome"] == "iack"]
-        assert (number["drawn"], number["iack"]) == (len(here), len(instant))
+        counted = [r for r in rows if r["cdn"] == number["cdn"] and number["vantage"] in (None, r["vantage"])]
+        instant = [r["ack_to_sh_us"] for r in counted if r["outcome"] == "iack"]
+        assert (number["drawn"], number["iack"]) == (len(counted), len(instant))
         if instant:
             assert number["quartiles_us"] == pytest.approx(list(np.quantile(instant, [0.25, 0.5, 0.75])))
         else:
             assert number["quartiles_us"] == []
     google = next(r for r in made.gathered.figure14.numbers.rows if r["cdn"] == "Google")
-    assert (google["at_vantage"], google["repeated"]) == (None, 6)  # probed twice, so left out
+    assert (google["vantage"], google["repeated"]) == (None, 6)  # probed twice, so excluded
     others = next(r for r in made.gathered.figure14.numbers.rows if r["cdn"] == "Others")
     assert others["sh_first"] == 6
 
 
 def test_numbers_of_figure_10(made: Made, rows: list[dict[str, Any]]) -> None:
     for number in made.gathered.figure10.numbers.rows:
-        here = [r for r in rows if (r["cdn"], r["outcome"]) == (number["cdn"], number["outcome"])]
-        known = np.array([_difference(r, number["way"]) for r in here if r["ack_delay_us"] is not None])
-        assert (number["probes"], number["without_ack_delay"]) == (len(known), len(here) - len(known))
+        counted = [r for r in rows if (r["cdn"], r["outcome"]) == (number["cdn"], number["outcome"])]
+        known = np.array([_difference(r, number["way"]) for r in counted if r["ack_delay_us"] is not None])
+        assert (number["probes"], number["without_ack_delay"]) == (len(known), len(counted) - len(known))
         assert number["below_zero"] == (known < 0).sum()
         assert number["within_1ms"] == (abs(known) < 1000).sum()
         assert number["quartiles_us"] == pytest.approx(list(np.quantile(known, [0.25, 0.5, 0.75])))
@@ -102,11 +102,11 @@ def test_numbers_of_figure_10(made: Made, rows: list[dict[str, Any]]) -> None:
 
 def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
     for place in made.gathered.figure4.points:
-        here = [
+        counted = [
             r for r in rows if (r["cdn"], r["vantage"], r["outcome"]) == (place.cdn, place.vantage, "iack")
         ]
-        rtt, delta = (np.array([r[name] for r in here]) for name in ("ack_us", "ack_to_sh_us"))
-        assert place.probes == len(here)
+        rtt, delta = (np.array([r[name] for r in counted]) for name in ("ack_us", "ack_to_sh_us"))
+        assert place.probes == len(counted)
         assert place.rtt_us == pytest.approx(tuple(np.quantile(rtt, [0.25, 0.5, 0.75])))
         assert place.delta_us == pytest.approx(tuple(np.quantile(delta, [0.25, 0.5, 0.75])))
         assert place.spurious_paper == (delta >= 3 * rtt).sum()
@@ -129,7 +129,9 @@ def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
         ({"iack": 1, "coalesced": 5}, "none counts", "WFC"),
     ],
 )
-def test_a_cdn_without_a_point_says_why(outcomes: dict[str, int], why: str, no_loss_lost: str | None) -> None:
+def test_a_cdn_without_a_point_has_a_reason(
+    outcomes: dict[str, int], why: str, no_loss_lost: str | None
+) -> None:
     counted = dict.fromkeys(("iack", "coalesced", "sh_first", "timeout"), 0) | outcomes
     (row,) = advice.rows([], [{"cdn": "Fastly", **counted}])
     assert (row.cdn, row.point, row.why) == ("Fastly", None, why)
@@ -141,10 +143,10 @@ def test_pto_cases_are_the_measured_medians(made: Made) -> None:
     assert shown is not None
     example, *measured = made.gathered.figure2
     assert (example.delta_ms, example.instant[0], example.waiting[0]) == (4, 27, 39)
-    here = {p.cdn: p for p in made.gathered.figure4.points if p.vantage == shown.vantage}
+    point_of = {p.cdn: p for p in made.gathered.figure4.points if p.vantage == shown.vantage}
     assert len(measured) == pto.MEASURED
     for case in measured:
-        place = here[case.title.split(",")[0]]
+        place = point_of[case.title.split(",")[0]]
         assert (case.rtt_ms, case.delta_ms) == (place.rtt_us[1] / 1000, place.delta_us[1] / 1000)
         assert case.waiting[0] - case.instant[0] == pytest.approx(3 * case.delta_ms)
 
@@ -154,6 +156,6 @@ def test_pto_cases_are_the_measured_medians(made: Made) -> None:
 )
 def test_a_value_in_a_question_stays_that_value(made: Made, text: str) -> None:
     with open_store(made.url) as store:
-        asked = "SELECT {text:String} AS text, {number:Int64} AS number"
-        answer = question.put(store, asked, {"text": text, "number": -7})
+        statement = "SELECT {text:String} AS text, {number:Int64} AS number"
+        answer = question.put(store, statement, {"text": text, "number": -7})
     assert answer.rows == [{"text": text, "number": -7}]

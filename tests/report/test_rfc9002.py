@@ -17,7 +17,7 @@ def test_with_equal_samples_the_variation_shrinks_by_a_quarter(rtt: float) -> No
 
 
 def test_a_first_sample_that_is_too_long_is_forgotten_by_eighths() -> None:
-    """smoothed is R + d (7/8)^n; rttvar gains a quarter of what smoothed was off before."""
+    """smoothed is R + d (7/8)^n; rttvar increases by a quarter of the previous error of smoothed."""
     rtt, delta = 9_000.0, 4_000.0
     _, waiting = rfc9002.evolution(rtt, delta, 40)
     variation = (rtt + delta) / 2

@@ -1,4 +1,4 @@
-"""Stores for tests of the report: a run as a campaign leaves it, loaded by the real loader, and odd runs."""
+"""Stores for tests of the report: a run as a campaign writes it, loaded by the real loader, and odd runs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ file = "names.txt"
 [as_data]
 rib = "file"
 files = ["rib.mrt"]
+[probe]
+optout = ["gone.txt"]
 [store]
 url = "chdb:{store}"
 """ + "".join(f'[[vantage]]\nname = "{name}"\ncity = "{city}"\n' for name, city in VANTAGES.items())
-# CDN: names, of these with instant ACK, AS, RTT from the three vantage points and median delta in us
+# CDN: number of names, number of names with instant ACK, AS, RTT from the three vantage points and median
+# delta in us
 CDNS: dict[str, tuple[int, int, int, tuple[int, int, int], int]] = {
     "Akamai": (25, 8, 20940, (8_000, 6_500, 14_000), 21_000),
     "Amazon": (30, 12, 16509, (12_500, 18_000, 28_000), 6_400),
@@ -42,7 +45,7 @@ CDNS: dict[str, tuple[int, int, int, tuple[int, int, int], int]] = {
 
 
 def answers(vantage: str, repetition: int, run: str) -> list[dict[str, Any]]:
-    """Return the probes of one vantage point and repetition: all outcomes, from a fixed seed."""
+    """Return the probes from a vantage point and repetition, with all outcomes, from a fixed seed."""
     place = list(VANTAGES).index(vantage)
     drawn = random.Random(f"{vantage} {repetition}")
     rows: list[dict[str, Any]] = []
@@ -83,7 +86,7 @@ def campaign(folder: Path, store: Path, *, without: Sequence[tuple[str, int]] = 
 
     The (vantage point, repetition) pairs in `without` failed.
     """
-    for name in ("names.txt", "rib.mrt"):
+    for name in ("names.txt", "rib.mrt", "gone.txt"):
         (folder / name).write_text("", encoding="utf-8")
     config = folder / "small.toml"
     config.write_text(SETTINGS.replace("{store}", str(store)), encoding="utf-8")
@@ -111,7 +114,7 @@ def _probe(run: Run, vantage: str, repetition: int, *, fails: bool) -> None:
 
 
 def odd_rows() -> dict[str, list[dict[str, Any]]]:
-    """Return unusual case -> rows of a record file that is loaded without its run."""
+    """Return unusual case -> rows in a record file that is loaded without its run."""
     both = [probe("iack"), probe("coalesced", domain="b.example")]
     other = {"domain": "b.example"}
     names = (HOSTILE, "_x", "$x$")

@@ -25,7 +25,7 @@ MakeRun = Callable[..., Run]
 
 @pytest.fixture
 def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeRun:
-    """make_run(names, **resolve settings): a run whose list holds `names`, with one vantage point `here`."""
+    """make_run(names, **resolve settings): a run with the list `names` and the vantage point `here`."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
 
     def make(names: list[str], **resolve: object) -> Run:

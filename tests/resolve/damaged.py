@@ -1,4 +1,4 @@
-"""Answers for every type that are damaged in ways that repeat in every run, and a server that gives them."""
+"""Damaged answers for every type, the same in every run, and a server that sends them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _EDGES = (0, 1, 0x3F, 0x40, 0x7F, 0x80, 0xC0, 0xC1, 0xFE, 0xFF)
 
 
 def name(number: int) -> str:
-    """Return the name whose answer has this damage."""
+    """Return the name that gets answer `number`."""
     return f"d{number:04}.{ZONE}"
 
 
 def whole(domain: str, qtype: str) -> bytes:
     """Return a valid answer: an alias, records of the type, an SOA record, an extended error.
 
-    A question for CNAME is answered with the alias alone.
+    The answer to a question for CNAME has only the alias.
     """
     query = dns.message.make_query(domain, qtype, id=0)
     message = dns.message.make_response(query, recursion_available=True)
@@ -57,9 +57,9 @@ def whole(domain: str, qtype: str) -> bytes:
 
 
 def damaged(wire: bytes, source: random.Random) -> bytes:
-    """Return `wire` with one to three changes behind its id.
+    """Return `wire` with one to three changes after its id.
 
-    No name leads into the id, which is another in each query.
+    No compressed name points into the id, because each query has a different id.
     """
     while re.search(rb"\xc0[\x00\x01]", changed := _changed(wire, source)):
         pass
@@ -91,18 +91,18 @@ def _changed(wire: bytes, source: random.Random) -> bytes:
 def serving(answers: Mapping[tuple[str, str], bytes]) -> AbstractContextManager[int]:
     """Run a server on loopback with these answers, by lower-case name and type; the block gets its port.
 
-    Behind each comes one that both engines read, with status OTHER and the detail MARK: it is the answer
-    where the first was ignored. All other names do not exist. Nobody listens on TCP.
+    A second answer, which both engines read, follows each with status OTHER and the detail MARK. It counts if
+    the engine ignored the first. All other names do not exist. No server listens on TCP.
     """
 
     def reply(wire: bytes) -> Iterator[bytes]:
         query = dns.message.from_wire(wire)
         (question,) = query.question
-        asked = (question.name.to_text(omit_final_dot=True).lower(), question.rdtype.name)
+        question_key = (question.name.to_text(omit_final_dot=True).lower(), question.rdtype.name)
         response = dns.message.make_response(query, recursion_available=True)
         response.set_rcode(dns.rcode.NXDOMAIN)
-        if asked in answers:
-            yield wire[:2] + answers[asked][2:]
+        if question_key in answers:
+            yield wire[:2] + answers[question_key][2:]
             response.set_rcode(dns.rcode.YXDOMAIN)
             response.use_edns(0, options=[dns.edns.EDEOption(dns.edns.EDECode.OTHER, "mark")])
         yield response.to_wire()

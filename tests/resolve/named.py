@@ -1,4 +1,4 @@
-"""BIND on a separate loopback port, with zones for every kind of answer of a resolver."""
+"""BIND on a separate loopback port, with zones for every kind of answer from a resolver."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ controls {{ }};
         until(runs, read)
 
     def stop(self) -> None:
-        """Kill it at once, as in a crash."""
+        """Kill the server immediately, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

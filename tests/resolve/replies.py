@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def replying(reply: Callable[[bytes], Iterable[bytes]]) -> Iterator[int]:
-    """Send what `reply` makes of each datagram back to its sender; the block gets the port."""
+    """Answer each datagram with the datagrams from `reply`; the block gets the port."""
     stop = threading.Event()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)

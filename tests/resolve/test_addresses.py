@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from firstflight.egress.permitted import Permitted
@@ -14,6 +13,7 @@ from firstflight.settings import Resolve
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.configured import Resolver
 from scanner.resolver.names import Name
+from tests import record_rows
 from tests.resolve.named import Named
 from tests.store.rows import answer
 from tests.waiting import until
@@ -31,9 +31,9 @@ def addresses(named: Named) -> Addresses:
     )
 
 
-def asked(path: Path) -> list[tuple[Any, ...]]:
+def rows_of(path: Path) -> list[tuple[Any, ...]]:
     # Opened once, since it may be replaced meanwhile: `read_table` opens it for the schema and for the rows.
-    found = pq.ParquetFile(path).read().to_pylist() if path.is_file() else []
+    found = record_rows.read(path) if path.is_file() else []
     return [(row["domain"], row["asked_at"]) for row in found]
 
 
@@ -41,21 +41,21 @@ def test_each_round_is_written_when_it_ends(named: Named, tmp_path: Path) -> Non
     made, out = addresses(named), tmp_path / "dns_answer.parquet"
     made.resolve()
     made.write(out)
-    first = asked(out)
+    first = rows_of(out)
     assert sorted(name for name, _ in first) == sorted(NAMES)
     made.resolve_every(0.01, out)
-    until(lambda: len(asked(out)) >= 3 * len(NAMES), "three rounds")
+    until(lambda: len(rows_of(out)) >= 3 * len(NAMES), "three rounds")
     made.close()
     made.write(out)
-    rows = asked(out)
+    rows = rows_of(out)
     assert rows[: len(first)] == first and len(set(rows)) == len(rows)
     assert len(rows) % len(NAMES) == 0
     made.write(out)
-    assert asked(out) == rows
+    assert rows_of(out) == rows
     assert made.of(NAMES[0], 4) == "198.18.0.1" and made.of(NAMES[1], 4) is None
 
 
-def test_what_cannot_be_written_is_written_next_time(named: Named, tmp_path: Path) -> None:
+def test_unwritten_rows_are_written_next_time(named: Named, tmp_path: Path) -> None:
     made, folder = addresses(named), tmp_path / "folder"
     folder.write_text("")  # where a folder has to be
     made.resolve()
@@ -63,4 +63,4 @@ def test_what_cannot_be_written_is_written_next_time(named: Named, tmp_path: Pat
         made.write(folder / "dns_answer.parquet")
     folder.unlink()
     made.write(folder / "dns_answer.parquet")
-    assert sorted(name for name, _ in asked(folder / "dns_answer.parquet")) == sorted(NAMES)
+    assert sorted(name for name, _ in rows_of(folder / "dns_answer.parquet")) == sorted(NAMES)

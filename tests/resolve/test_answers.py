@@ -16,20 +16,25 @@ from schemas import records
 
 SCHEMA = records.load("dns_answer").arrow_schema()
 STAGE = {"run": "r", "vantage": "v", "repetition": 1, "tool_version": "t"}
-# A row of a segment: line of names.txt, query type, status, place of the record in the answer.
+# A row in a segment: line of names.txt, query type, status, place of the record in the answer.
 Row = tuple[int, str, str, int | None]
 
 
 def write_segment(folder: Path, number: int, rows: list[Row]) -> None:
     """Write a segment as the engine does: its own columns of dns_answer, and the line."""
-    own = [field for field in SCHEMA if field.name not in {*STAGE, "list_id", "rank"}]
+    given = {*STAGE, "list_id", "rank"}
+    fields = [
+        pa.field(column.name, column.segment_type(), column.nullable)
+        for column in records.load("dns_answer").file_columns
+        if column.name not in given
+    ]
     empty = {pa.string(): "", pa.int64(): 0, pa.uint8(): 1}
     values = [
-        {field.name: None if field.nullable else empty.get(field.type, []) for field in own}
+        {field.name: None if field.nullable else empty.get(field.type, []) for field in fields}
         | {"target": line, "domain": f"n{line}.test", "qtype": qtype, "status": status, "answer_rank": rank}
         for line, qtype, status, rank in rows
     ]
-    schema = pa.schema([pa.field("target", pa.uint32()), *own])
+    schema = pa.schema([pa.field("target", pa.uint32()), *fields])
     path = folder / f"seg-{number:06}.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_table(pa.Table.from_pylist(values, schema=schema))
@@ -76,19 +81,19 @@ def test_as_a_plain_reading_would(seed: int, tmp_path: Path) -> None:
         segments.append(rows)
         write_segment(tmp_path, number, rows)
     last = {row[0]: number for number, rows in enumerate(segments) for row in rows}
-    kept = [row for number, rows in enumerate(segments) for row in rows if last[row[0]] == number]
-    expected = Counter(f"{qtype}_{status}" for _, qtype, status, rank in kept if not rank)
+    newest_rows = [row for number, rows in enumerate(segments) for row in rows if last[row[0]] == number]
+    expected = Counter(f"{qtype}_{status}" for _, qtype, status, rank in newest_rows if not rank)
     counts = answers.join(tmp_path, names(30), STAGE, tmp_path / "out.parquet")
-    assert counts == expected + Counter(rows=len(kept), names=len(last))
+    assert counts == expected + Counter(rows=len(newest_rows), names=len(last))
     found = pq.ParquetFile(tmp_path / "out.parquet").read().to_pylist()
     assert [(row["domain"], row["answer_rank"]) for row in found] == [
-        (f"n{row[0]}.test", row[3]) for row in kept
+        (f"n{row[0]}.test", row[3]) for row in newest_rows
     ]
     assert answers.Finished(tmp_path).count() == sum(len({row[0] for row in rows}) for rows in segments)
 
 
 @pytest.mark.parametrize("line", [0, 4])
-def test_lines_that_there_are_not_are_refused(line: int, tmp_path: Path) -> None:
+def test_missing_lines_are_refused(line: int, tmp_path: Path) -> None:
     write_segment(tmp_path, 1, [(1, "A", "NOERROR", 0), (line, "A", "NOERROR", 0)])
     with pytest.raises(InputError, match=f"answers lines {min(line, 1)} to {max(line, 1)} of 3"):
         answers.join(tmp_path, names(3), STAGE, tmp_path / "out.parquet")

@@ -1,21 +1,22 @@
-"""Damaged answers: both engines of resolving get the same bytes, and read the same or differ as stated here.
+"""Damaged answers: both resolve engines get the same bytes. Their rows are equal or differ as listed here.
 
-What may differ, each checked on every message where it does:
+Allowed differences, each checked on every message that has it:
 
-- FOREIGN: a message that is no response to the question. The native engine ignores it by its header and
-  question alone; dnspython reads all of it first, so what is broken behind the question makes it MALFORMED,
-  and what is cut (TC) is asked for over TCP.
-- CUT: with TC the native engine reads header and question alone before it asks over TCP.
-- QUESTION: an error without its question section has its own status; to dnspython it is MALFORMED.
-- UNUSED: owner and data of a record that no row holds are not read; dnspython reads all records. Its own
-  answer without those that it cannot read is ours; it knows no extended error if it stopped before that.
-- RECORD: an ECH list that cannot be read (https_ech says that there is one) and a CAA tag of other characters
-  than RFC 8659 4.1 allows are kept in the row; dnspython refuses the record.
-- LABEL: a label to which a pointer leads may run over the end of the record, within the message; dnspython
-  refuses the record. The text of the name has the bytes as escapes.
-- TEXT: the text of an extended error that is not UTF-8 is kept with U+FFFD in place of what is not.
-- BEHIND: the native engine counts the bytes behind a message in `detail`; dnspython does not.
-- TTL: one above 2^31 - 1 is in the row as received; dnspython takes it for 0 (RFC 2181 8).
+- FOREIGN: a message that is no response to the question. The native engine reads only header and question,
+  and ignores the message. dnspython reads the whole message first: a fault after the question makes it
+  MALFORMED, and if it is truncated (TC), dnspython repeats the question over TCP.
+- CUT: with TC the native engine reads only header and question before it repeats the question over TCP.
+- QUESTION: an error without its question section keeps its status; dnspython reports MALFORMED.
+- UNUSED: the native engine does not read owner and data of records that no row uses; dnspython reads all
+  records. If dnspython skips the unreadable records, its rows equal ours. It has no extended error if it
+  stopped before reading that.
+- RECORD: the row keeps an unreadable ECH list (https_ech is true) and a CAA tag with characters that RFC 8659
+  4.1 forbids; dnspython refuses the record.
+- LABEL: a pointer may lead to a label that extends past the record, within the message; dnspython refuses the
+  record. The text of the name has the bytes as escapes.
+- TEXT: in the text of an extended error, U+FFFD replaces invalid UTF-8; dnspython refuses the message.
+- TRAILING: the native engine counts the bytes after a message in `detail`; dnspython does not.
+- TTL: the row has a TTL above 2^31 - 1 as received; dnspython reports 0 (RFC 2181 8).
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from tests.resolve.test_native_engine import COMPARED, native, oracle
 MESSAGES = 250
 SEED = 20261127
 LONGEST_TTL = 2**31 - 1
-# Bytes of a name that are no characters, more than one damaged byte.
+# Bytes in a name that are no characters, more than one damaged byte.
 _ESCAPED = re.compile(r"(\\\d{3}){2}")
-_BEHIND = re.compile(r"(^|; )\d+ bytes follow the message$")
-# What messages say; the rest is of the way there.
+_TRAILING = re.compile(r"(^|; )\d+ bytes follow the message$")
+# Columns from the message; the other columns describe the transport.
 READ = [name for name in COMPARED if name not in ("domain", "attempts", "transport", "resolver")]
 
 Row = dict[str, Any]
@@ -47,23 +48,23 @@ Read = dict[str, list[Row]]
 
 
 def by_name(found: list[Row]) -> Read:
-    """Return the columns that were read, by name."""
+    """Return the rows' READ columns, keyed by domain."""
     rows: Read = defaultdict(list)
     for row in found:
-        detail = _BEHIND.sub("", row["detail"] or "") or None
+        detail = _TRAILING.sub("", row["detail"] or "") or None
         rows[row["domain"]].append({name: row[name] for name in READ} | {"detail": detail})
     return rows
 
 
 def answer_to(rows: list[Row]) -> str:
-    """Return what a name's first answer was taken for: ignored, a failure, or read."""
+    """Return how the engine treated a name's first answer: ignored, a failure status, or read."""
     if rows[0]["detail"] == damaged.MARK:
         return "ignored"
     return rows[0]["status"] if rows[0]["status"] in ("MALFORMED", "NETWORK") else "read"
 
 
-def is_foreign(wire: bytes, asked: dns.message.Message) -> bool:
-    """Return whether header or question say that it is no response (RFC 1035 4.1)."""
+def is_foreign(wire: bytes, question: dns.message.Message) -> bool:
+    """Return whether header or question show that the message is no response (RFC 1035 4.1)."""
     if len(wire) < 12:
         return False
     if not wire[2] & 0x80 or wire[2] & 0x78:
@@ -71,13 +72,13 @@ def is_foreign(wire: bytes, asked: dns.message.Message) -> bool:
     if wire[4:6] == b"\0\0":
         return not has_no_question(wire)
     try:
-        return dns.message.from_wire(wire, question_only=True).question != asked.question
+        return dns.message.from_wire(wire, question_only=True).question != question.question
     except dns.exception.DNSException:
         return False
 
 
 def has_no_question(wire: bytes) -> bool:
-    """Return whether it is an error without a question, as some servers send it."""
+    """Return whether the message is an error without a question, as some servers send it."""
     return wire[4:6] == b"\0\0" and wire[3] & 0xF in (1, 2, 4, 5)
 
 
@@ -95,15 +96,15 @@ def are_equal(ours: list[Row], theirs: list[Row]) -> bool:
 
 
 def difference(
-    wire: bytes, asked: dns.message.Message, ours: list[Row], theirs: list[Row], lenient: list[Row]
+    wire: bytes, question: dns.message.Message, ours: list[Row], theirs: list[Row], lenient: list[Row]
 ) -> str | None:
-    """Return which of the stated differences explains that rows differ; None if none does.
+    """Return the allowed difference that explains why rows differ, or null.
 
     `lenient`: the rows of dnspython without the records that it cannot read.
     """
     kinds = (answer_to(ours), answer_to(theirs))
     if kinds[0] == "ignored" and kinds[1] in ("MALFORMED", "NETWORK"):
-        return "FOREIGN" if is_foreign(wire, asked) else None
+        return "FOREIGN" if is_foreign(wire, question) else None
     if wire[2] & 0x02:
         return "CUT" if kinds in (("NETWORK", "MALFORMED"), ("MALFORMED", "NETWORK")) else None
     if kinds != ("read", "MALFORMED"):
@@ -138,12 +139,12 @@ def test_damaged_answers_are_read_alike(qtype: str, monkeypatch: pytest.MonkeyPa
     found: Counter[str] = Counter()
     for name, wire in wires.items():
         kinds = (answer_to(ours[name]), answer_to(theirs[name]))
-        same = ours[name] == theirs[name] or kinds[0] == kinds[1] in ("MALFORMED", "NETWORK")
-        if same:
+        is_same = ours[name] == theirs[name] or kinds[0] == kinds[1] in ("MALFORMED", "NETWORK")
+        if is_same:
             found[kinds[0]] += 1
             continue
-        asked = dns.message.make_query(name, qtype)
-        why = difference(wire, asked, ours[name], theirs[name], lenient[name])
+        question = dns.message.make_query(name, qtype)
+        why = difference(wire, question, ours[name], theirs[name], lenient[name])
         assert why, f"{name} {wire.hex()}\n{ours[name]}\n{theirs[name]}"
         found[why] += 1
     # Most messages show something: they are read alike, refused alike, ignored alike.
@@ -152,7 +153,7 @@ def test_damaged_answers_are_read_alike(qtype: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("qtype", damaged.RECORDS)
-def test_what_is_not_damaged_is_read(qtype: str) -> None:
+def test_undamaged_answers_are_read(qtype: str) -> None:
     """The messages that are damaged above are valid, to both."""
     domain = damaged.name(0)
     with damaged.serving({(domain, qtype): damaged.whole(domain, qtype)}) as port:

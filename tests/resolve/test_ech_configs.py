@@ -59,7 +59,7 @@ def parsed(configs: bytes) -> list[tuple[int, str]]:
         if version == b"\xfe\x0d":
             key_end = 5 + int.from_bytes(contents[3:5])  # id, KEM, length of the key, key
             suites_end = key_end + 2 + int.from_bytes(contents[key_end : key_end + 2])
-            length = contents[suites_end + 1]  # behind the most bytes of a name
+            length = contents[suites_end + 1]  # follows maximum_name_length
             found.append((contents[0], contents[suites_end + 2 : suites_end + 2 + length].decode()))
     return found
 
@@ -75,7 +75,7 @@ def test_ids_and_names_are_those_of_a_second_parser(server: Named, name: str) ->
     param = record.params[ParamKey.ECH]
     assert isinstance(param, ECHParam)
     theirs = parsed(param.ech)
-    assert len(theirs) == sum(one.startswith(b"\xfe\x0d") for one in LISTS[name])
+    assert len(theirs) == sum(config.startswith(b"\xfe\x0d") for config in LISTS[name])
     (ours,) = native([domain], server.port, types=["HTTPS"])
     assert ours["https_ech"] is True
     columns = zip(ours["https_ech_config_ids"] or [], ours["https_ech_public_names"] or [], strict=True)

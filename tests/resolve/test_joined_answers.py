@@ -1,4 +1,4 @@
-"""Joining the segments of `firstflight-resolve`: all rows, in their order, whatever the size of a block."""
+"""Joining the segments of `firstflight-resolve`: all rows, in their order, for any block size."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def write(folder: Path, number: int, rows: list[tuple[int, str | None, str]]) ->
     fields = [pa.field("target", pa.uint32(), nullable=False)]
     for column in records.load("dns_answer").columns:
         if column.source == "resolve":
-            fields.append(pa.field(column.name, column.arrow_type(), nullable=column.nullable))
-            listed = pa.types.is_list(column.arrow_type())
+            fields.append(pa.field(column.name, column.segment_type(), nullable=column.nullable))
+            listed = pa.types.is_list(column.segment_type())
             base[column.name] = None if column.nullable else [] if listed else empty.get(column.type, 0)
     found = [
         base
@@ -76,7 +76,7 @@ def test_the_last_answer_of_a_name_counts(
     ]
 
 
-def test_lines_that_there_are_not_are_refused(tmp_path: Path) -> None:
+def test_missing_lines_are_refused(tmp_path: Path) -> None:
     write(tmp_path, 1, [(4, None, "TIMEOUT")])
     with pytest.raises(InputError, match=r"lines 4 to 4 of 3: run the stage with --again"):
         answers.join(tmp_path, NAMES, COMMON, tmp_path / "dns_answer.parquet")

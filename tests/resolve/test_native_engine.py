@@ -33,7 +33,7 @@ from tests.segments import rows_of
 Row = dict[str, Any]
 TRIES = 5
 
-# Of the columns that both engines fill; times differ, and the native engine alone reads ECH configurations.
+# Columns that are not compared: times differ, and only the native engine reads ECH configurations.
 LEFT_OUT = {"asked_at", "duration_us", "https_ech_config_ids", "https_ech_public_names"}
 COMPARED = [
     column.name
@@ -47,7 +47,7 @@ NAMES = [
 ]
 ALL = [f"{name}.example.test" for name in NAMES] + ["x.broken.test", "other.invalid", "example.test"]
 
-# Of these the Python engine reads no records: they are in the text that dnspython makes of them.
+# The Python engine does not parse these records. Its rows have dnspython's text of each record.
 OTHER_TYPES = ("CNAME", "NS", "MX", "TXT", "CAA")
 OTHER_NAMES = [
     "types.test",
@@ -111,8 +111,8 @@ def oracle(
         text = rdata.to_text()
         return Text(text.lower().removesuffix(".") if qtype in ("CNAME", "NS", "MX") else text)
 
-    def fill(one: str | HttpsRecord) -> Row:
-        return {"data": one} if isinstance(one, Text) else columns(one)
+    def fill(value: str | HttpsRecord) -> Row:
+        return {"data": value} if isinstance(value, Text) else columns(value)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answer, "_record", read)
@@ -122,14 +122,14 @@ def oracle(
 
 def _asked_by_python(names: Sequence[str], types: Sequence[str], resolver: Resolver) -> list[Row]:
     async def ask() -> list[dict[str, Outcome]]:
-        async def one(name: str) -> dict[str, Outcome]:
+        async def ask_name(name: str) -> dict[str, Outcome]:
             asker = Asker(resolver, Pace(10_000).turn, Permitted([], []))
             try:
                 return {qtype: await asker.ask(name, qtype) for qtype in types}
             finally:
                 await asker.close()
 
-        return list(await asyncio.gather(*(one(name) for name in names)))
+        return list(await asyncio.gather(*(ask_name(name) for name in names)))
 
     found = asyncio.run(ask())
     common = {"resolver": resolver.label}
@@ -142,13 +142,13 @@ def _asked_by_python(names: Sequence[str], types: Sequence[str], resolver: Resol
 
 
 def comparable(found: list[Row]) -> list[str]:
-    """The rows without times, in an order that does not depend on when answers came."""
+    """Return the rows without times, in an order that does not depend on the answers' arrival."""
     places = ("answer_rank",)
     texts = []
     for row in found:
-        kept = {name: row[name] for name in COMPARED}
-        # BIND gives the records of a set in any order.
-        texts.append(json.dumps({name: value for name, value in kept.items() if name not in places}))
+        compared = {name: row[name] for name in COMPARED}
+        # BIND returns the records in a set in any order.
+        texts.append(json.dumps({name: value for name, value in compared.items() if name not in places}))
     return sorted(texts)
 
 
@@ -174,7 +174,7 @@ def test_both_engines_give_the_same_rows(types_server: Named, attempts: int) -> 
         ranks.setdefault((row["domain"], row["qtype"]), set()).add(row["answer_rank"])
     for found in ranks.values():
         assert found in ({None}, set(range(len(found))))
-    # Each type has records, and each status that a server can give; one answer of TXT is too long for UDP.
+    # Each type has records and every status that a server can return. One TXT answer is too long for UDP.
     assert {row["qtype"] for row in ours if row["answer_rank"] is not None} == set(types)
     statuses = {"NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL", "REFUSED"}
     for qtype in types:
@@ -182,7 +182,7 @@ def test_both_engines_give_the_same_rows(types_server: Named, attempts: int) -> 
     assert {(row["qtype"], row["transport"]) for row in ours} >= {("A", "tcp"), ("TXT", "tcp")}
 
 
-def test_every_column_is_there(named: Named) -> None:
+def test_every_column_is_filled(named: Named) -> None:
     wanted = [c.name for c in records.load("dns_answer").columns if c.source == "resolve"]
     assert list(native(["www.example.test"], named.port)[0]) == wanted
 
@@ -202,7 +202,7 @@ def test_a_resolver_over_ipv6_by_the_command(named: Named) -> None:
     assert {row["transport"] for row in found if row["qtype"] == "A"} == {"tcp"}
 
 
-def test_rows_come_while_names_still_do(named: Named) -> None:
+def test_rows_are_written_while_names_are_read(named: Named) -> None:
     program = [str(binaries.find("firstflight-resolve")), "--names", "-", "--types", "A"]
     with subprocess.Popen(
         [*program, "--resolver", f"127.0.0.1:{named.port}"],
@@ -242,17 +242,17 @@ def test_both_engines_call_a_broken_answer_malformed(answer: bytes) -> None:
 
 
 def test_an_answer_without_its_question_is_ignored() -> None:
-    """Neither engine takes it for an answer; then the resolver as a whole is silent for the native one."""
+    """Neither engine accepts it as an answer. For the native engine, the resolver is then silent."""
     with answering(b"\x81\x80" + bytes(8)) as port:
         theirs = oracle(["www.example.test"], port, 1, 0.2)
         done = run(["www.example.test"], port, "--timeout", "8", "--attempts", "1")
     assert {row["status"] for row in theirs} == {"TIMEOUT"}
     assert (done.returncode, done.stdout) == (3, "")
-    # Each question is answered within the timeout, or on a busy machine one of them is.
+    # Every question is answered within the timeout; on a busy machine at least one.
     assert re.search(r" [123] answer another one", done.stderr), done.stderr
 
 
-def test_silence_of_the_whole_resolver_is_named() -> None:
+def test_a_silent_resolver_is_named() -> None:
     with answering(None) as port:
         done = run(["www.example.test"], port, "--timeout", "0.1")
     assert done.returncode == 3
@@ -268,12 +268,12 @@ def test_the_resolver_that_is_down_is_named() -> None:
 
 
 def test_rate_is_kept(named: Named) -> None:
-    """Never more, and not much less in one of some tries: a machine without time for it makes all slow."""
+    """The rate is never exceeded, and nearly reached in at least one try: a busy machine slows tries."""
     for _ in range(TRIES):
         start = time.monotonic()
         rows = native(["www.example.test"] * 50, named.port, "--rate", "100")
         times = sorted(row["asked_at"] for row in rows)
-        # 150 queries at 100 per second; the first is sent at once.
+        # 150 queries at 100 per second; the first is sent immediately.
         assert time.monotonic() - start >= 1.49
         assert len(times) == 150
         assert slow([at * 2 for at in times], 100), "the same questions at half the rate"
@@ -283,9 +283,9 @@ def test_rate_is_kept(named: Named) -> None:
 
 
 def slow(times: Sequence[int], rate: int) -> bool:
-    """Return whether questions left at much less than a rate: by the median time that ten of them took.
+    """Return whether questions left at much less than a rate, judged by the median time of ten questions.
 
-    A stall delays some, which follow faster; at half the rate each ten take twice as long.
+    After a stall, delayed questions follow faster. At half the rate, any ten questions take twice as long.
     """
     return median(after - before for before, after in zip(times, times[10:], strict=False)) > 14e9 / rate
 
@@ -295,7 +295,9 @@ def test_another_list_or_other_types_are_not_resumed(named: Named, tmp_path: Pat
     options = ("--segments", str(tmp_path / "segments"), "--timeout", str(ANSWERED_S))
     assert run(names, named.port, *options, "--types", "A,AAAA").returncode == 0
     rows = rows_of(tmp_path / "segments")
-    other_list = "line 1 of standard input is not what the segments answer; give the list of the first run"
+    other_list = (
+        "line 1 of standard input differs from the list of the segments; give the list of the first run"
+    )
     for listed, types, status, message in [
         (["nope.example.test", *names], "A,AAAA", 2, other_list),
         (names[1:], "A,AAAA", 2, other_list),
@@ -312,18 +314,20 @@ def test_another_list_or_other_types_are_not_resumed(named: Named, tmp_path: Pat
     ("more", "status", "message"),
     [
         (["--resolver", "nowhere"], 2, "write it like 192.0.2.53"),
-        (["--resolver", "224.0.0.251"], 2, "is the address of no single host"),
+        (["--resolver", "224.0.0.251"], 2, "is not the address of a single host"),
         (["--resolver", "198.18.0.53"], 2, "is an address of the lab, and this is not the lab"),
-        (["--resolver", "127.0.0.1", "--resolver", "127.0.0.1:53"], 2, "is named twice"),
+        (["--resolver", "127.0.0.1", "--resolver", "127.0.0.1:53"], 2, "is given twice"),
         (["--resolver", "127.0.0.1", "--blocklist", "LIST"], 2, "on the block list; nothing was sent"),
         (["--resolver", "127.0.0.1", "--names", "/nonexistent"], 2, "cannot be used multiple times"),
-        (["--resolver", "9.9.9.9", "--dry-run"], 0, "9.9.9.9 would be asked for A, AAAA, HTTPS, at most 200"),
-        (["--resolver", "127.0.0.1", "--dry-run"], 0, "without a limit of the rate"),
+        (
+            ["--resolver", "9.9.9.9", "--dry-run"],
+            0,
+            "9.9.9.9 would be queried for A, AAAA, HTTPS, at most 200",
+        ),
+        (["--resolver", "127.0.0.1", "--dry-run"], 0, "without a rate limit"),
     ],
 )
-def test_what_may_not_be_asked_is_not_asked(
-    tmp_path: Path, more: list[str], status: int, message: str
-) -> None:
+def test_refused_questions_are_not_sent(tmp_path: Path, more: list[str], status: int, message: str) -> None:
     (tmp_path / "list").write_text("127.0.0.0/8\n")
     (tmp_path / "names").write_text("www.example.test\n")
     more = [str(tmp_path / "list") if word == "LIST" else word for word in more]

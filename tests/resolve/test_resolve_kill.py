@@ -1,4 +1,4 @@
-"""The resolve stage and its engine under SIGKILL: nothing is lost, no answered name is asked again."""
+"""The resolve stage and its engine under SIGKILL: no row is lost, and no answered question is repeated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def started(run: Run, messages: int | IO[str] = subprocess.PIPE) -> subprocess.P
     return subprocess.Popen([*argv, "--repetition", "1"], stderr=messages, text=True)
 
 
-def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeRun) -> None:
+def test_a_kill_at_any_step_resolves_no_name_again(named: Named, make_run: MakeRun) -> None:
     names = ["www.example.test", "two.example.test", "nope.example.test"]
     steps, after_report = 0, 0
     with self_killing.Runs("scanner.resolve.stage") as runs:
@@ -59,7 +59,7 @@ def test_killed_at_any_step_no_name_is_asked_again(named: Named, make_run: MakeR
     assert steps > 5 and after_report > 0
 
 
-def begun(named: Named, make_run: MakeRun) -> tuple[Run, subprocess.Popen[str], int]:
+def started_stage(named: Named, make_run: MakeRun) -> tuple[Run, subprocess.Popen[str], int]:
     """Return a run, its resolve stage, which has closed a segment, and the process id of the engine."""
     run = make_run(NAMES, resolver="127.0.0.1", port=named.port, rate=20, concurrency=4)
     targets.stage(run)
@@ -70,8 +70,8 @@ def begun(named: Named, make_run: MakeRun) -> tuple[Run, subprocess.Popen[str], 
     return run, stage, engine
 
 
-def test_an_engine_is_killed_while_it_asks_and_the_next_goes_on(named: Named, make_run: MakeRun) -> None:
-    run, stage, engine = begun(named, make_run)
+def test_an_engine_is_killed_while_it_resolves_and_the_next_resumes(named: Named, make_run: MakeRun) -> None:
+    run, stage, engine = started_stage(named, make_run)
     key = run.key("here", 1)
     folder = run.layout.stage("resolve", key)
     os.kill(engine, signal.SIGKILL)
@@ -87,8 +87,8 @@ def test_an_engine_is_killed_while_it_asks_and_the_next_goes_on(named: Named, ma
     assert sum(row["asked_at"] < again_ns for row in rows) == before
 
 
-def test_what_a_power_cut_emptied_is_asked_again(named: Named, make_run: MakeRun) -> None:
-    run, stage, engine = begun(named, make_run)
+def test_names_in_files_emptied_by_a_power_cut_are_resolved_again(named: Named, make_run: MakeRun) -> None:
+    run, stage, engine = started_stage(named, make_run)
     key = run.key("here", 1)
     folder = run.layout.stage("resolve", key)
     os.kill(engine, signal.SIGKILL)
@@ -107,26 +107,26 @@ def test_what_a_power_cut_emptied_is_asked_again(named: Named, make_run: MakeRun
 def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(
     named: Named, make_run: MakeRun, tmp_path: Path
 ) -> None:
-    run, stage, engine = begun(named, make_run)
+    run, stage, engine = started_stage(named, make_run)
     key = run.key("here", 1)
-    # However long the engine takes to end: it is suspended until the next stage waits for it.
+    # The engine is suspended until the next stage waits for it, so the time until it exits is irrelevant.
     halt(engine)
     stage.kill()
     stage.communicate(timeout=120)
     assert stage.returncode == -signal.SIGKILL and not run.done("resolve", key)
     messages = tmp_path / "messages"
     with messages.open("w") as file:
-        again = started(at_rate(run, 0), file)
+        restarted = started(at_rate(run, 0), file)
     try:
         until(lambda: "an earlier program still writes" in messages.read_text(), messages.read_text)
-        assert again.poll() is None
+        assert restarted.poll() is None
         resumed_ns = time.time_ns()
     finally:
         os.kill(engine, signal.SIGCONT)
-    assert again.wait(120) == 0, messages.read_text()
+    assert restarted.wait(120) == 0, messages.read_text()
     rows = rows_of(run)
     assert sorted({row["domain"] for row in rows}) == sorted(NAMES) and len(rows) == 3 * len(NAMES)
     before = {row["domain"] for row in rows if row["asked_at"] < resumed_ns}
     summary = files.read_json(run.layout.stage("resolve", key) / "summary.json")
-    # The second engine's; it knows every row of the first one.
+    # The second engine resumed every row of the first engine.
     assert not summary["interrupted"] and summary["resumed"] == len(before) > 0

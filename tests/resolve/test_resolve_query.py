@@ -96,7 +96,7 @@ def test_https_records(resolver: Resolver) -> None:
     assert alias == HttpsRecord(0, "edge.cdn.test", None, (), (), (), ech=False)
 
 
-def test_answer_too_long_for_udp_comes_by_tcp(resolver: Resolver) -> None:
+def test_answer_too_long_for_udp_arrives_by_tcp(resolver: Resolver) -> None:
     outcome = ask(resolver, "many.example.test", "A")
     assert (outcome.status, outcome.transport) == ("NOERROR", "tcp")
     assert sorted(outcome.records, key=str) == sorted(f"198.18.2.{i + 1}" for i in range(90))
@@ -114,7 +114,7 @@ def test_closed_port_is_network() -> None:
 
 
 def answering(answer: bytes | None) -> AbstractContextManager[int]:
-    """Run a host that answers every datagram with its id and `answer`, or (None) never."""
+    """Run a host that answers every datagram with its id and `answer`, or never answers if it is null."""
     return replying(lambda query: [] if answer is None else [query[:2] + answer])
 
 
@@ -124,7 +124,7 @@ def test_silence_is_timeout_and_takes_its_time() -> None:
         outcome = ask(Resolver("127.0.0.1", port, 0.3, 3), "www.example.test", "A")
         took_us = (time.monotonic() - began) * 1e6
     assert (outcome.status, outcome.attempts, outcome.rcode) == ("TIMEOUT", 3, None)
-    # Of the last attempt: of all three it would be longer than the call without two timeouts.
+    # The duration of the last attempt. All three attempts would exceed the call minus two timeouts.
     assert 300_000 <= outcome.duration_us <= took_us - 2 * 300_000
 
 

@@ -1,4 +1,4 @@
-"""The rate of the resolve stage's questions: what the settings say is what the engine does."""
+"""The rate of the resolve stage's questions: the engine keeps the rate in the settings."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ STUB = "127.0.0.53"
     ("shard", "settings", "rate"),
     [(WHOLE, {}, 200), (Shard(1, 4), {}, 50), (WHOLE, {"rate": 30}, 30), (WHOLE, {"rate": 0}, None)],
 )
-def test_a_stub_that_nobody_named_is_one_of_others(
+def test_an_unnamed_stub_has_the_limit_of_others(
     tmp_path: Path, make_run: MakeRun, shard: Shard, settings: dict[str, float], rate: float | None
 ) -> None:
-    """With /etc/resolv.conf of systemd-resolved: for the stage, whose dry run says so, and for the engine."""
+    """With systemd-resolved's /etc/resolv.conf, stage and engine use the rate for foreign resolvers."""
     run = make_run(["www.example.test"], **settings)
     assert run.settings.resolve.rates() == (settings.get("rate", 200) or None,)
     resolv_conf = tmp_path / "resolv.conf"
@@ -77,7 +77,7 @@ print(json.dumps(native.arguments(Run.open(sys.argv[1]).settings, Path(sys.argv[
 
 
 def with_resolv_conf(path: Path, argv: list[str]) -> list[str]:
-    """Return the argument list that runs `argv` with `path` in place of the file, in mounts of its own."""
+    """Return the argument list that runs `argv` in a mount namespace with `path` as /etc/resolv.conf."""
     place = os.path.realpath("/etc/resolv.conf")
     return [
         "unshare",
@@ -92,12 +92,12 @@ def with_resolv_conf(path: Path, argv: list[str]) -> list[str]:
 
 
 def rate_to(resolver: str, argv: list[str], folder: Path) -> float | None:
-    """Return the rate that a dry run of the engine says for a resolver; None = no limit."""
+    """Return the rate that a dry run of the engine prints for a resolver, or null for no limit."""
     (folder / "names.txt").write_text("www.example.test\n")
     done = subprocess.run([*argv, "--dry-run"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     address, _, _ = resolver.partition("#")  # the port of DNS is not shown
-    (line,) = [line for line in done.stderr.splitlines() if f" {address} would be asked " in line]
+    (line,) = [line for line in done.stderr.splitlines() if f" {address} would be queried " in line]
     found = re.search(r"at most (\S+) questions per second", line)
     return float(found[1]) if found else None
 

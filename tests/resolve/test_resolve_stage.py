@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from crawler.lists import stage as targets
@@ -24,13 +23,14 @@ from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
 from scanner.resolve.native import ResolverDown
 from schemas import records
+from tests import record_rows
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
 from tests.waiting import until
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(run.layout.dns_answer(run.key("here", 1))).to_pylist()
+    found: list[dict[str, Any]] = record_rows.read(run.layout.dns_answer(run.key("here", 1)))
     return found
 
 
@@ -40,10 +40,10 @@ def rows_in(segment: Path) -> int:
 
 
 def at_rate(run: Run, rate: int) -> Run:
-    """Return the run with another rate of its questions."""
-    there = files.read_json(run.layout.settings)
-    there["resolve"]["rate"] = rate
-    files.write_json(run.layout.settings, there)
+    """Return the run with another rate of questions."""
+    settings = files.read_json(run.layout.settings)
+    settings["resolve"]["rate"] = rate
+    files.write_json(run.layout.settings, settings)
     return Run(run.path)
 
 
@@ -89,13 +89,13 @@ def test_every_name_has_rows_for_every_type(named: Named, make_run: MakeRun) -> 
     assert not (run.layout.stage("resolve", run.key("here", 1)) / "segments").exists()
 
 
-def test_without_targets_it_says_what_to_do(make_run: MakeRun) -> None:
+def test_without_targets_the_message_says_what_to_do(make_run: MakeRun) -> None:
     with pytest.raises(InputError, match="run the targets stage of this run first"):
         run = make_run(["a.test"])
         resolve.stage(run, run.key("here", 1))
 
 
-def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
+def test_rows_survive_a_dead_resolver_and_the_stage_resumes(
     tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scanner.resolve.native.SILENCE", 5)
@@ -139,7 +139,7 @@ def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     assert first < report.started_at.timestamp() * 1e9 < last
 
 
-def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run: MakeRun) -> None:
+def test_sigterm_ends_in_order_and_the_next_start_resumes(named: Named, make_run: MakeRun) -> None:
     names = [f"n{i}.example.test" for i in range(200)]
     run = make_run(names, resolver="127.0.0.1", port=named.port, rate=20, concurrency=4)
     targets.stage(run)
@@ -153,10 +153,10 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
-    assert "what was resolved is kept" in stderr
-    kept = list((folder / "segments").glob("seg-*.arrow"))
-    assert kept
-    before = sum(rows_in(path) for path in kept)
+    assert "finished results are kept" in stderr
+    written_segments = list((folder / "segments").glob("seg-*.arrow"))
+    assert written_segments
+    before = sum(rows_in(path) for path in written_segments)
     # At 20 questions per second the rest takes half a minute: no stall makes the first start finish.
     assert 0 < before < 600
     run = at_rate(run, 10_000)
@@ -189,7 +189,7 @@ def test_several_resolvers_share_the_names(tmp_path: Path, named: Named, make_ru
 
 
 def with_timeouts(segment: Path, line: int) -> None:
-    """Change the status of all rows of a line to TIMEOUT."""
+    """Change the status of all rows for a line to TIMEOUT."""
     with pa.memory_map(str(segment)) as source:
         table = pa.ipc.open_file(source).read_all()
     place = table.schema.get_field_index("status")
@@ -202,7 +202,7 @@ def with_timeouts(segment: Path, line: int) -> None:
     changed.rename(segment)
 
 
-def test_a_name_that_was_not_answered_is_asked_again(named: Named, make_run: MakeRun) -> None:
+def test_an_unanswered_name_is_resolved_again(named: Named, make_run: MakeRun) -> None:
     names = ["www.example.test", "two.example.test", "nope.example.test"]
     run = make_run(names, resolver="127.0.0.1", port=named.port, rate=1000)
     targets.stage(run)

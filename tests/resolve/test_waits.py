@@ -16,7 +16,7 @@ from tests.waits import counted
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """A resolver that answers everything at once."""
+    """A resolver that answers every question immediately."""
     number = free_port()
     argv = [str(binaries.find("firstflight-responder")), "--dns", "--listen", f"127.0.0.1:{number}"]
     server = subprocess.Popen(argv, stdout=subprocess.PIPE)
@@ -39,5 +39,5 @@ def test_questions_share_waits(port: int, tmp_path: Path, rate: int, count: int,
     assert done.returncode == 0, done.stderr
     domains = Counter(line.split('"domain":"')[1].split('"')[0] for line in done.stdout.splitlines())
     assert len(domains) == count and min(domains.values()) >= 3
-    # Beside the questions: the first names, the last answers, and looking for signals.
+    # Further waits are for the first names, the last answers and signals.
     assert 0 < waits <= each * count + 200, waits

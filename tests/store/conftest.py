@@ -11,7 +11,7 @@ from tests import stores
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Path of a missing store that FIRSTFLIGHT_STORE names, also for processes of the test."""
+    """Path of a missing store. FIRSTFLIGHT_STORE names it, also for processes that the test starts."""
     folder = tmp_path / "store"
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{folder}")
     return folder
@@ -19,7 +19,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def template() -> Path:
-    """A store with all tables and no rows, made once."""
+    """A store with all tables and no rows, created once."""
     return stores.template()
 
 

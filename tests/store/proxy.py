@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class Proxy:
-    """Forwards to a port of this machine. It cuts connections by resets, as after a restart of the server."""
+    """Forwards to a port on this machine. It breaks connections with resets, like a server that restarts."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -20,7 +20,7 @@ class Proxy:
         self._ended = False
         self.connections = 0
         self.cuts = 0
-        # All connections are cut after so many more bytes of the client, or of the server.
+        # The remaining bytes from the client or the server, after which all connections break.
         self.left: dict[str, int | None] = {"client": None, "server": None}
         self.bytes = {"client": 0, "server": 0}
 

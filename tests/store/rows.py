@@ -1,4 +1,4 @@
-"""Probe records for tests: one plausible row, with changes."""
+"""Records for tests: a plausible row of a kind, with changes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from downloader.option_sets import SETS
 from schemas import records
 
 RUN = "20261120T060000Z-a1b2c3"
@@ -16,7 +17,7 @@ DAY_NS = 1_795_154_400 * 10**9  # 2026-11-20 06:00 UTC
 
 
 def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
-    """Return a quic_probe record as a probe stage writes it for that outcome, with `changes` applied."""
+    """Return a quic_probe record as a probe stage writes it for this outcome, with `changes` applied."""
     answered = outcome in ("iack", "coalesced", "sh_first")
     sent = outcome not in ("blocked", "send_failed")
     times = {"iack": (20_000, 23_200), "coalesced": (24_000, 24_000), "sh_first": (25_000, 24_500)}
@@ -66,7 +67,7 @@ def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
 
 
 def handshake(**changes: Any) -> dict[str, Any]:
-    """Return a quic_handshake record of a completed handshake, with `changes` applied."""
+    """Return a quic_handshake record for a completed handshake, with `changes` applied."""
     row: dict[str, Any] = {column.name: None for column in records.load("quic_handshake").file_columns}
     row |= {
         "run": RUN,
@@ -87,7 +88,7 @@ def handshake(**changes: Any) -> dict[str, Any]:
 
 
 def download(**changes: Any) -> dict[str, Any]:
-    """Return a download record of a successful download, with `changes` applied."""
+    """Return a download record for a successful download, with `changes` applied."""
     row: dict[str, Any] = {column.name: None for column in records.load("download").file_columns}
     row |= {
         "run": RUN,
@@ -110,11 +111,12 @@ def download(**changes: Any) -> dict[str, Any]:
         "ruleset": "0123456789ab",
     }
     changed = row | changes
-    return changed | {"iteration": changed["repetition"]}
+    protocol = "quic" if SETS[changed["set"]].is_quic else "tcp"
+    return changed | {"iteration": changed["repetition"], "protocol": protocol}
 
 
 def quic_ack(**changes: Any) -> dict[str, Any]:
-    """Return a quic_ack record of a client with an ACK for each two of 20 packets, with `changes` applied."""
+    """Return a quic_ack record for a client that acknowledges every second of 20 packets, with `changes`."""
     row: dict[str, Any] = {column.name: None for column in records.load("quic_ack").file_columns}
     row |= {
         "run": RUN,
@@ -149,7 +151,7 @@ def quic_ack(**changes: Any) -> dict[str, Any]:
 
 
 def tcp_option(**changes: Any) -> dict[str, Any]:
-    """Return a tcp_option record of a server that agrees to all options, with `changes` applied."""
+    """Return a tcp_option record for a server that accepts all options, with `changes` applied."""
     row: dict[str, Any] = {column.name: None for column in records.load("tcp_option").file_columns}
     row |= {
         "run": RUN,
@@ -177,7 +179,7 @@ def tcp_option(**changes: Any) -> dict[str, Any]:
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") -> Path:
-    """Write a record file, and create its folder."""
+    """Write a record file; create the folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(list(rows), schema=records.load(kind).arrow_schema())
     pq.write_table(table, path, compression="zstd")
@@ -185,7 +187,7 @@ def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") 
 
 
 def many(count: int, **changes: Any) -> list[dict[str, Any]]:
-    """Return `count` probes of different names."""
+    """Return `count` probes with different names."""
     return [probe(domain=f"name{n:06}.example", rank=n + 1, **changes) for n in range(count)]
 
 

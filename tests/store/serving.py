@@ -23,7 +23,7 @@ class Served:
     def __init__(
         self, process: subprocess.Popen[str], log: Path, host: str, port: int, password: str = ""
     ) -> None:
-        """`password`: of the user `default`, if the server generated one."""
+        """`password`: the password of the user `default`, if the server generated one."""
         self.process = process
         self.password = password
         self.log = log
@@ -36,25 +36,29 @@ class Served:
         return self.url_by(self.port)
 
     def url_by(self, port: int) -> str:
-        """Return the same with another port, of a proxy."""
-        who = f"default:{self.password}@" if self.password else ""
-        return f"clickhouse://{who}{self.host}:{port}/firstflight"
+        """Return the same URL with a proxy's port."""
+        credentials = f"default:{self.password}@" if self.password else ""
+        return f"clickhouse://{credentials}{self.host}:{port}/firstflight"
 
     def client(self, **options: Any) -> Client:
-        """Return the driver's own client, by default with compression."""
-        who = {"password": self.password} if "user" not in options else {}
-        given = who | {"compression": True, "database": "firstflight", "send_receive_timeout": 60} | options
+        """Return a client of the driver, by default with compression."""
+        credentials = {"password": self.password} if "user" not in options else {}
+        given = (
+            credentials
+            | {"compression": True, "database": "firstflight", "send_receive_timeout": 60}
+            | options
+        )
         return Client(self.host, port=self.port, **given)
 
     def end(self) -> int:
-        """Stop the server and return its exit status."""
+        """Stop the server and return the exit status."""
         self.process.terminate()
         return self.process.wait(timeout=300)
 
 
 @contextmanager
 def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator[Served]:
-    """Serve the store in `folder` on a free port until the end of the block."""
+    """Serve the store in `folder` on a free port during the block."""
     log = folder.with_name(folder.name + ".log")
     environment = os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{folder}"}
     command = [*wrap, FIRSTFLIGHT, "store", "serve", "--port", "0", *options]
@@ -68,8 +72,8 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
         found = re.search(r" at (\S+):(\d+)$", ready)
         assert found, ready + process.stderr.read()
         file.write(process.stderr.readline())  # the export line
-    own = {"--password-file", "--no-password"} & {*options}
-    password = "" if own else _drawn(folder.with_name(f"{folder.name}.address"))
+    has_password_option = {"--password-file", "--no-password"} & {*options}
+    password = "" if has_password_option else _drawn(folder.with_name(f"{folder.name}.address"))
     try:
         yield Served(process, log, found[1].strip("[]"), int(found[2]), password)
     finally:

@@ -1,4 +1,4 @@
-"""A server that refuses, disconnects, fails, fills up or dies: no row is lost or doubled."""
+"""A server that refuses, disconnects, fails, has a full disk or dies: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def through(proxy: Proxy, retry_for: float) -> str:
 
 
 def rows(client: Client) -> tuple[int, int, int]:
-    """Return the number of rows, of different probes, and of unfinished units in the load log."""
+    """Return the numbers of rows, distinct probes, and unfinished units in the load log."""
     (found,) = client.execute("SELECT count(), uniqExact(vantage, repetition, domain) FROM quic_probe")
     ((unfinished,),) = client.execute("SELECT count() FROM load_file FINAL WHERE state != 'loaded'")
     return (*found, unfinished)
@@ -66,14 +66,14 @@ def make(folder: Path, number: int, **changes: object) -> Path:
 
 
 def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the last line of standard error, which is the error message."""
+    """Return the error message, the last line of standard error."""
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("firstflight: ")
     return last
 
 
-def test_nobody_answers(tmp_path: Path) -> None:
+def test_no_server_answers(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     began = time.monotonic()
@@ -86,7 +86,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
     assert time.monotonic() - began > 0.5
 
 
-def test_nobody_says_anything() -> None:
+def test_a_silent_server() -> None:
     """A machine that accepts connections but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as stuck:
         url = f"clickhouse://127.0.0.1:{stuck.getsockname()[1]}/firstflight"
@@ -100,8 +100,8 @@ def test_nobody_says_anything() -> None:
         assert time.monotonic() - began < 60, "by default it tries for 60 s"
 
 
-def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:
-    """Killed during a load and restarted on the same port: the loader continues."""
+def test_a_server_that_restarts_in_time(tables: Path, tmp_path: Path) -> None:
+    """The server is killed during a load and restarts on the same port. The loader continues."""
     path = write(tmp_path / "quic_probe.parquet", many(60_000))
     with serving(tables) as first:
         port = first.port
@@ -126,7 +126,10 @@ def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_connections_that_break_anywhere(served: Served, proxy: Proxy, tmp_path: Path, side: str) -> None:
-    """Cut after some bytes of the client (rows, too) or of the server, which may have written the rows."""
+    """Connections break after some bytes from the client or the server.
+
+    The break may be within the rows, or after the server has written them.
+    """
     url = through(proxy, 60)
     loader.load_files([make(tmp_path, 1)], url)
     sizes: list[int] = []
@@ -159,7 +162,7 @@ def test_a_connection_that_stays_broken(served: Served, proxy: Proxy, tmp_path: 
         assert "nothing is lost" in done.stderr
         found = rows(client)
         assert found[0] == found[1]
-        assert found[2] == 1  # the second is marked as begun
+        assert found[2] == 1  # the second file is marked as started
     done = load(served.url, *paths)
     assert done.returncode == 0, done.stderr
     assert "1 unchanged" in done.stdout
@@ -266,12 +269,12 @@ def test_a_disk_that_fills_up(tables: Path, tmp_path: Path) -> None:
 
 def test_a_half_written_file(served: Served, tmp_path: Path) -> None:
     good, broken = make(tmp_path, 1), make(tmp_path, 2)
-    whole = broken.read_bytes()
-    broken.write_bytes(whole[: len(whole) // 2])
+    content = broken.read_bytes()
+    broken.write_bytes(content[: len(content) // 2])
     done = load(served.url, broken, good)
     assert done.returncode == 3
     assert f"refused: {broken} is not a whole Parquet file" in done.stderr
-    broken.write_bytes(whole)
+    broken.write_bytes(content)
     assert "1 loaded, 0 replaced, 1 unchanged" in load(served.url, broken, good).stdout
     with served.client() as client:
         assert rows(client) == (2 * ROWS, 2 * ROWS, 0)

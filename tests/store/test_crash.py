@@ -1,4 +1,4 @@
-"""Real crashes: SIGKILL at random times, and a full disk."""
+"""Real failures: SIGKILL at random times, and a full disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TURNS = 12 if drawn.are_all() else 4
 
 
 def state() -> dict[str, int]:
-    """Return the number of rows, of different probes, of instant ones, and a digest of all content."""
+    """Return the numbers of rows, distinct probes and instant ACKs, and a digest of the content."""
     with open_store() as store:
         (row,) = store.rows(
             "SELECT count() AS rows, uniqExact(vantage, repetition, domain) AS different, "
@@ -39,7 +39,7 @@ def load(*paths: Path) -> subprocess.CompletedProcess[str]:
 
 
 def seconds_of_a_file(paths: Sequence[Path], store: Path) -> float:
-    """Return how long each of several files takes, by a load into a store of its own on this machine now."""
+    """Return the load time per file, measured now with a separate store."""
     with subprocess.Popen(
         [*FIRSTFLIGHT, "load", *map(str, paths)],
         env={**os.environ, "FIRSTFLIGHT_STORE": f"chdb:{store}"},
@@ -48,7 +48,7 @@ def seconds_of_a_file(paths: Sequence[Path], store: Path) -> float:
     ) as process:
         assert process.stderr is not None
         times = [time.monotonic() for _ in process.stderr]
-    assert process.returncode == 0 and len(times) >= len(paths), "a line for each file"
+    assert process.returncode == 0 and len(times) >= len(paths), "one line for each file"
     return median(after - before for before, after in pairwise(times))
 
 
@@ -75,7 +75,7 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
             [*FIRSTFLIGHT, "load", *map(str, paths)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as process:
             assert process.stderr is not None
-            # Kill after so many files and some time into the next ones.
+            # Kill after a random number of files and a random time.
             for _ in range(moments.randrange(len(paths) - 1)):
                 process.stderr.readline()
             time.sleep(moments.uniform(0, 2 * file_s))
@@ -86,8 +86,8 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
         assert now["rows"] == now["different"] <= ROWS * len(units)
         states.add((now["rows"], now["iack"]))
     assert killed >= TURNS / 3, f"only {killed} of {TURNS} loads were killed before their end"
-    # A few kills may all leave one state by chance; twelve do not.
-    assert len(states) > 3 or not drawn.are_all(), f"no crash hit the middle of a load: {states}"
+    # Few kills may all leave the same state by chance, but not twelve.
+    assert len(states) > 3 or not drawn.are_all(), f"no kill interrupted a load: {states}"
 
     assert load(*paths).returncode == 0
     repaired = state()
@@ -120,13 +120,13 @@ rm "$1/fill"
 
 
 def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) -> None:
-    """On a tmpfs in a mount namespace: a load, then no space, then little, then enough."""
+    """Load on a tmpfs in a mount namespace, then with no space, with little space, and with enough space."""
     small = tmp_path / "small"
     small.mkdir()
     first = write(tmp_path / "1" / "quic_probe.parquet", many(20_000))
     second = write(tmp_path / "2" / "quic_probe.parquet", many(60_000, repetition=2))
-    again = write(tmp_path / "3" / "quic_probe.parquet", many(20_000, outcome="coalesced"))
-    script = ["bash", "-c", FULL_DISK, "bash", str(small), *FIRSTFLIGHT, str(first), str(second), str(again)]
+    third = write(tmp_path / "3" / "quic_probe.parquet", many(20_000, outcome="coalesced"))
+    script = ["bash", "-c", FULL_DISK, "bash", str(small), *FIRSTFLIGHT, str(first), str(second), str(third)]
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", *script],
         capture_output=True,

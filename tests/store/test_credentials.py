@@ -1,4 +1,4 @@
-"""User and password of a server are read from the environment or a file, and never written anywhere."""
+"""User and password for a server are read from the environment or a file, and never written anywhere."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_by_the_environment_by_a_file_and_by_a_file_for_the_password(served: Ser
 
 
 def test_nothing_in_the_store_holds_them(served: Served) -> None:
-    """For example, the message about a lease contains the command line of its holder."""
+    """For example, the message about a lease contains the holder's command line."""
     place = find(with_password(served))
     assert "hidden" not in repr(place)
     assert USER not in place.shown if isinstance(place, ServerLocation) else False
@@ -82,10 +82,10 @@ def test_nothing_in_the_store_holds_them(served: Served) -> None:
             assert USER not in row["holder"]
 
 
-def test_wrong_ones_are_not_repeated(served: Served, tmp_path: Path) -> None:
+def test_wrong_credentials_are_not_printed(served: Served, tmp_path: Path) -> None:
     done = run("sql", "SELECT 1", FIRSTFLIGHT_STORE=with_password(served, "hidden and wrong"))
-    where = f"clickhouse://{served.host}:{served.port}/firstflight"
-    message = f"firstflight: {where} refuses the user or the password of FIRSTFLIGHT_STORE\n"
+    location = f"clickhouse://{served.host}:{served.port}/firstflight"
+    message = f"firstflight: {location} refuses the user or the password of FIRSTFLIGHT_STORE\n"
     assert (done.returncode, done.stderr) == (2, message)
     for url in (
         "clickhouse://u:hidden@[::1/db",
@@ -107,7 +107,7 @@ def test_wrong_ones_are_not_repeated(served: Served, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_what_a_url_says() -> None:
+def test_credentials_of_a_url() -> None:
     place = parse(
         "clickhouses://u%40x:p%2Fw@db.example:9441/rows?cluster=all&compression=zstd&retry_for=5", "d"
     )
@@ -135,10 +135,10 @@ def test_settings_of_a_run_hold_none(tmp_path: Path) -> None:
             settings.load(config, [])
         assert "hidden" not in str(caught.value)
     config.write_text(minimal.CONFIG, encoding="utf-8")
-    kept, _ = settings.load(
+    stored_settings, _ = settings.load(
         config, ['store.url="clickhouse://u@host/db?password_file=/etc/firstflight/password"']
     )
-    assert kept.store.url is not None
+    assert stored_settings.store.url is not None
     done = run(
         "campaign", "run", "--config", str(config), "--store", "clickhouse://u:hidden@host/db", "--dry-run"
     )

@@ -1,4 +1,4 @@
-"""docs/schema.md is up to date with schemas/; record kinds with wrong YAML are refused."""
+"""docs/schema.md is up to date with schemas/, and record kinds with wrong YAML are rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_schema_command_prints_names_types_units_and_meaning() -> None:
     assert [c["name"] for c in described["columns"]] == [c.name for c in records.load("quic_probe").columns]
 
 
-def test_unknown_kind_is_named_with_those_that_there_are() -> None:
+def test_unknown_kind_is_named_with_the_known_ones() -> None:
     done = subprocess.run([FIRSTFLIGHT, "schema", "quic_prob"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "there is no record kind 'quic_prob'" in done.stderr
@@ -60,6 +60,11 @@ def test_unknown_kind_is_named_with_those_that_there_are() -> None:
             "[{name: a, type: string, meaning: m}, {name: a, type: bool, meaning: m}]",
             "column a is defined twice",
         ),
+        ("kind: k\nmeaning: m\ncolumns: [rum from stage]", "columns.yaml has no column 'rum'"),
+        (
+            "kind: k\nmeaning: m\ncolumns: [capture from x, source_file from y]",
+            "source_file is defined twice",
+        ),
     ],
 )
 def test_wrong_descriptions_are_refused(text: str, message: str) -> None:
@@ -67,7 +72,7 @@ def test_wrong_descriptions_are_refused(text: str, message: str) -> None:
         records.parse(text, "k.yaml")
 
 
-def test_every_column_has_a_unit_if_its_name_says_so() -> None:
+def test_every_column_has_the_unit_in_its_name() -> None:
     for kind in records.names():
         for column in records.load(kind).columns:
             for ending in ("ns", "us", "ms", "bytes"):

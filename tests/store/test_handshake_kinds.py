@@ -1,4 +1,4 @@
-"""Handshakes, their certificates and responses: every value arrives, files replace their own rows."""
+"""Handshakes, certificates and responses: every value is stored; a file replaces only its earlier rows."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_day_and_family_come_from_the_row_or_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_repetition_is_replaced_alone(tmp_path: Path, kind: str) -> None:
+def test_only_one_repetition_is_replaced(tmp_path: Path, kind: str) -> None:
     first = write(tmp_path / "1" / f"{kind}.parquet", [row(kind)], kind)
     other = write(tmp_path / "2" / f"{kind}.parquet", [row(kind, repetition=2)], kind)
     assert [load(path) for path in (first, other, first)] == ["loaded", "loaded", "unchanged"]
@@ -142,7 +142,7 @@ def test_a_repetition_is_replaced_alone(tmp_path: Path, kind: str) -> None:
 
 
 def test_shards_that_saw_the_same_certificate_both_have_it(tmp_path: Path) -> None:
-    """Their files are equal, byte by byte."""
+    """Their files are equal byte for byte."""
     path = write(tmp_path / "certificate.parquet", [row("certificate")], "certificate")
     with open_store(write=True) as store:
         for shard in all_of(2):
@@ -179,7 +179,7 @@ def test_all_three_are_kept_by_month(tmp_path: Path) -> None:
         aged = old if kind == "certificate" else old | {"sent_at": 1_577_836_800 * 10**9}
         load(write(tmp_path / f"{kind}.parquet", [row(kind), row(kind, **aged)], kind))
     with open_store(write=True) as store:
-        assert set(KINDS) <= {kept.table for kept in retention.each(store)}
+        assert set(KINDS) <= {retained.table for retained in retention.each(store)}
         for kind in KINDS:
             retention.keep(store, kind, 36)
             store.execute(f"OPTIMIZE TABLE {kind} FINAL")

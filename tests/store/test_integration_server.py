@@ -1,7 +1,7 @@
-"""The same tests of the server path against `store serve` and, where configured, a real ClickHouse server.
+"""The same tests of the server path with `store serve` and, if configured, a real ClickHouse server.
 
-FIRSTFLIGHT_TEST_CLICKHOUSE names it, with a user who may create and drop databases, for example
-`clickhouse://default:@localhost:9000/?cluster=NAME`; the tests create and drop a database with a new name.
+FIRSTFLIGHT_TEST_CLICKHOUSE has the server's URL, with a user who may create and drop databases, for example
+`clickhouse://default:@localhost:9000/?cluster=NAME`. The tests create and drop a database with a new name.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_an_empty_database_says_what_to_do(address: str) -> None:
 
 
 def test_two_programs_migrate_at_once(address: str) -> None:
-    """Both start without tables; one creates them, the other finds them."""
+    """Both programs start without tables. One creates them, and the other uses them."""
     url = address.replace("firstflight_test_", "firstflight_twice_")
     done: list[int] = []
 
@@ -118,7 +118,7 @@ def test_two_programs_migrate_at_once(address: str) -> None:
 
 
 def test_a_migration_that_takes_minutes_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a minute passes at each look at the lease; the other program ends after the tenth."""
+    """Half a minute passes at each check of the lease. The other program finishes after the tenth check."""
     found = [[migrate.Step("view", "of the other program", "", ())], []]
     monkeypatch.setattr(migrate, "pending", lambda _: found.pop(0))
     with open_store(url, write=True) as store:
@@ -222,7 +222,7 @@ def test_a_lease_has_one_holder(url: str, monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(StoreHeld, match=message):
             second.take(0.1)
         with monkeypatch.context() as ending:
-            ending.setattr(lease, "LEASE_S", 0)  # as if the first had not renewed it in time
+            ending.setattr(lease, "LEASE_S", 0)  # simulate that the first holder did not renew it in time
             first.confirm()
         second.take(5)
         with pytest.raises(StoreHeld, match="was taken over"):
@@ -237,12 +237,12 @@ def test_of_many_at_once_one_gets_the_lease(url: str) -> None:
 
     def take() -> None:
         with open_store(url, write=True) as store:
-            mine = Lease(store, subject)
+            lease = Lease(store, subject)
             try:
-                mine.take(0)
+                lease.take(0)
             except StoreHeld:
                 return
-            taken.append(mine)
+            taken.append(lease)
 
     threads = [threading.Thread(target=take) for _ in range(6)]
     for thread in threads:
@@ -253,7 +253,7 @@ def test_of_many_at_once_one_gets_the_lease(url: str) -> None:
 
 
 def test_a_dead_holder_of_this_machine_is_not_waited_for(url: str) -> None:
-    """The holder was killed; another process may have its number by now."""
+    """The holder was killed. Another process may have its PID now."""
     subject = f"test {uuid.uuid4()}"
     script = (
         "import os, sys\nfrom store import open_store\n"
@@ -332,7 +332,7 @@ def test_rows_are_as_an_embedded_store_gives_them(url: str) -> None:
         assert store.rows("SELECT {s:String} AS s, {n:Int64} AS n", {"s": hostile, "n": -3}) == [
             {"s": hostile, "n": -3}
         ]
-        # A parameter may have the name of a function that the server refuses.
+        # A parameter may have the same name as a function that the server rejects.
         assert store.rows("SELECT {file:String} AS s", {"file": "x"}) == [{"s": "x"}]
         assert store.rows(
             "SELECT (1, 'a') AS t, map('k', [1]) AS m, toDate('2026-11-20') AS d, "

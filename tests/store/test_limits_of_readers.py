@@ -1,4 +1,4 @@
-"""A reader with limits, as the dashboard is one, on a served store."""
+"""A reader with limits, such as the dashboard, on a served store."""
 
 from __future__ import annotations
 

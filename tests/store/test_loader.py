@@ -78,6 +78,23 @@ def test_every_value_arrives_as_it_was(tmp_path: Path) -> None:
             assert value == row[name], name
 
 
+def test_files_with_instants_as_numbers_are_loaded_too(tmp_path: Path) -> None:
+    """Versions before 0.1.0 wrote ns since 1970 as int64. Files with equal rows have equal content."""
+    path = write(
+        tmp_path / "quic_probe.parquet",
+        [probe(sent_at=DAY_NS + 1), probe(domain="b.example", sent_at=DAY_NS + 999_999_999)],
+    )
+    load(path)
+    times = "SELECT first_at, last_at, rows FROM load_file FINAL"
+    content, log = digest(), ask(times)
+    assert log[0]["first_at"] < log[0]["last_at"]
+    table = pq.read_table(path)
+    assert table.schema.field("sent_at").type == pa.timestamp("ns", "UTC")
+    pq.write_table(records.with_numbers(table), path)
+    assert actions(load(path)) == ["replaced"]
+    assert (digest(), ask(times)) == (content, log)
+
+
 def test_null_is_not_zero(tmp_path: Path) -> None:
     load(write(tmp_path / "quic_probe.parquet", [probe("timeout"), probe("blocked", domain="b.example")]))
     found = ask(
@@ -141,7 +158,7 @@ def test_a_load_broken_off_is_done_again(
     path = write(tmp_path / "quic_probe.parquet", many(250))
     load(path)
     good = digest()
-    again = write(path, many(250, outcome="coalesced"))
+    rewritten = write(path, many(250, outcome="coalesced"))
 
     class Crash(Exception):
         pass
@@ -154,7 +171,7 @@ def test_a_load_broken_off_is_done_again(
                 _store_class(), "insert", _raising(Crash, after=int(broken_at == "second block"))
             )
         with pytest.raises(Crash):
-            load(again)
+            load(rewritten)
     partial = {"first block": 0, "second block": 100, "end": 250}[broken_at]
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": partial}]
     # The earlier file is loaded again: it is in the load log, but the store no longer has its rows.
@@ -199,7 +216,7 @@ def _half(stored: Any) -> Any:
 
 
 @pytest.mark.parametrize("length", [0, 3, 1_000, -1])
-def test_a_file_cut_short_is_refused_by_name_and_the_others_go_on(tmp_path: Path, length: int) -> None:
+def test_a_truncated_file_is_refused_by_name_and_the_others_are_loaded(tmp_path: Path, length: int) -> None:
     broken = write(tmp_path / "1" / "quic_probe.parquet", many(300))
     good = write(tmp_path / "2" / "quic_probe.parquet", many(300, repetition=2))
     broken.write_bytes(broken.read_bytes()[:length])
@@ -210,7 +227,7 @@ def test_a_file_cut_short_is_refused_by_name_and_the_others_go_on(tmp_path: Path
     assert ask("SELECT count() AS n, any(repetition) AS r FROM quic_probe") == [{"n": 300, "r": 2}]
 
 
-def test_a_file_damaged_in_the_middle_is_refused_whole(
+def test_a_file_damaged_in_the_middle_is_refused_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_file, "BATCH_ROWS", 100)
@@ -244,7 +261,7 @@ def test_memory_does_not_grow_with_a_file_of_many_batches(tmp_path: Path) -> Non
         pq.write_table(pa.concat_tables([rows] * times), path, row_group_size=1 << 15)
         store = f"chdb:{path.parent / 'store'}"
         peaks.append(memory.peak_bytes(_LOAD, str(path), store, str(times * rows.num_rows)))
-    # A row of a whole file in one batch takes 1,800 bytes; the store's own merges some 60.
+    # With the whole file in a single batch, a row needs 1,800 bytes. The store's merges need about 60 bytes.
     assert (peaks[1] - peaks[0]) / ((several - few) * rows.num_rows) < 600
 
 
@@ -270,7 +287,7 @@ def test_small_row_groups_are_joined_within_the_bounds_of_a_batch(
 
 
 def _with(path: Path, column: str, values: pa.Array) -> Path:
-    """Write three probes with one column replaced, of any type."""
+    """Write three probes, with one column replaced by values of any type."""
     table = pa.Table.from_pylist(many(3), schema=records.load("quic_probe").arrow_schema())
     place = table.schema.get_field_index(column)
     pq.write_table(table.set_column(place, column, values), path)
@@ -323,7 +340,7 @@ def test_targets_need_their_run(tmp_path: Path) -> None:
     assert "load them from the run's folder" in refusal(path)
 
 
-def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_column_is_refused(tmp_path: Path) -> None:
     table = pq.read_table(write(tmp_path / "quic_probe.parquet", [probe()]))
     twice = pa.Table.from_arrays([*table.columns, table.column("run")], [*table.schema.names, "run"])
     pq.write_table(twice, tmp_path / "quic_probe.parquet")
@@ -333,7 +350,7 @@ def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_the_row_groups_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arrow's own batch reader keeps everything that it has read: 0.6 GB of a file of ten million rows."""
+    """Arrow's batch reader keeps all data that it has read: 0.6 GB for a file with ten million rows."""
     monkeypatch.setattr(record_file, "BATCH_ROWS", 4_000)
     folder = tmp_path / "quic_probe.parquet"
     table = pa.Table.from_pylist(many(4_000), schema=records.load("quic_probe").arrow_schema())
@@ -344,9 +361,9 @@ def test_memory_does_not_grow_with_the_row_groups_of_a_file(
         for _ in range(12):
             writer.write_table(table)
     pool = pa.default_memory_pool()
-    held = []
+    allocated = []
     for batch in record_file.RecordFile(folder, {"source_file": "x"}).batches():
-        held.append(pool.bytes_allocated())
+        allocated.append(pool.bytes_allocated())
         assert batch.num_rows == 4_000
-    assert len(held) == 12
-    assert max(held) < 1.5 * held[0], held
+    assert len(allocated) == 12
+    assert max(allocated) < 1.5 * allocated[0], allocated

@@ -1,4 +1,4 @@
-"""What the engine merges at a time: the limits that bound a loader's memory are in force; nothing waits."""
+"""Concurrent merges: the limits that bound a loader's memory are in force, and no statement waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_a_reader_merges_nothing(tmp_path: Path) -> None:
     location = f"chdb:{tmp_path / 'store'}"
     with open_store(location, write=True):
         pass
-    # A part has more bytes. To wait for a merge takes long: the engine looks again after some ten seconds.
+    # The limits are smaller than any part, so there are no merges. The test does not wait to observe this,
+    # because the engine checks for merges only about every ten seconds.
     limits = ("max_bytes_to_merge_at_min_space_in_pool", "max_bytes_to_merge_at_max_space_in_pool")
     with open_store(location) as store:
         rows = store.rows(f"SELECT name, value FROM system.merge_tree_settings WHERE name IN {limits}")
@@ -34,7 +35,7 @@ def test_a_reader_merges_nothing(tmp_path: Path) -> None:
 
 
 def check(store: Store, slots: str) -> None:
-    # By default 32 merges at a time, of up to 100 parts, of all columns at once below 131,072 rows.
+    # The defaults are 32 concurrent merges of up to 100 parts, and horizontal merges below 131,072 rows.
     settings = {
         "server_settings": {
             "background_pool_size": slots,
@@ -54,7 +55,7 @@ def check(store: Store, slots: str) -> None:
     store.execute(f"CREATE TABLE {database}.one (n UInt32) ENGINE = MergeTree ORDER BY n")
     for number in range(PARTS):
         store.execute(f"INSERT INTO {database}.one SELECT number + {number} FROM numbers(10)")
-    # Both need a free slot, beside merges that the parts have started.
+    # Both statements need a free slot in addition to the merges that the parts have started.
     store.execute(f"ALTER TABLE {database}.one DELETE WHERE n = 0")
     store.execute(f"OPTIMIZE TABLE {database}.one FINAL")
     parts = f"system.parts WHERE active AND database = '{database}' AND table = 'one'"

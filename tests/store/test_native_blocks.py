@@ -1,4 +1,4 @@
-"""Blocks are split and joined as the engine writes them, for all types."""
+"""Splitting and joining native blocks of all types gives the engine's bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def random_rows(engine: Engine, rows: int, seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_what_the_engine_wrote_comes_out_the_same(engine: Engine, rows: int) -> None:
+def test_blocks_of_the_engine_are_written_back_identically(engine: Engine, rows: int) -> None:
     written = random_rows(engine, rows, seed=rows)
     blocks = list(each_native(written))
     assert sum(block.rows for block in blocks) == rows
@@ -51,7 +51,7 @@ def test_what_the_engine_wrote_comes_out_the_same(engine: Engine, rows: int) -> 
         assert (read, end) == (blocks[0], len(wire))
 
 
-def test_a_block_that_comes_in_small_pieces(engine: Engine) -> None:
+def test_a_block_that_arrives_in_small_pieces(engine: Engine) -> None:
     written = random_rows(engine, 20, seed=3)
     sizes = random.Random(3)
     left = [written]

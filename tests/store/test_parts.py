@@ -1,4 +1,4 @@
-"""Files of shards: known by their folder alone, so copies elsewhere neither replace nor double their rows."""
+"""Files of shards: the folder identifies a shard, and copies elsewhere neither replace nor duplicate rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANIFEST = {"id": RUN, "state": "done", "started_at": "2026-11-20T06:00:00+00:00
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of a run whose vantage point has three shards, with ten probes each."""
+    """The folder of a run with three shards of a vantage point and ten probes per shard."""
     layout = RunLayout(tmp_path / RUN)
     for number, shard in enumerate(SHARDS):
         key = StageKey(RUN, "hamburg", 1, shard)
@@ -57,7 +57,7 @@ def ask(query: str) -> list[dict[str, Any]]:
 
 
 def counted() -> tuple[int, int]:
-    """Return how many probes the store has, and how many its roll-up counts."""
+    """Return the number of probes in the store, and the number counted in the roll-up."""
     (row,) = ask(
         "SELECT (SELECT count() FROM quic_probe) AS probes, (SELECT sum(probes) FROM probe_day) AS rolled_up"
     )
@@ -83,8 +83,8 @@ def test_the_run_replaces_what_was_loaded_of_it_without_its_folder(
     assert counted() == (30, 30)
     assert actions(loader.load_files(files(folder))) == ["unchanged"] * 3
     name = origin.name_outside(Path(copy))
-    whole = ask(f"SELECT rows, toString(state) AS s FROM load_file FINAL WHERE source_file = '{name}'")
-    assert whole == [{"rows": 0, "s": "loaded"}]
+    logged = ask(f"SELECT rows, toString(state) AS s FROM load_file FINAL WHERE source_file = '{name}'")
+    assert logged == [{"rows": 0, "s": "loaded"}]
 
 
 def test_a_renamed_folder_of_a_run_is_refused(folder: Path) -> None:
@@ -148,19 +148,19 @@ def test_a_manifest_without_time_or_state_is_refused(tmp_path: Path, change: dic
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "quic_probe.parquet", many(3))
     content = path.read_bytes()
-    # Its statistics and dictionary, too, and nothing checks a page's sum that has none.
+    # This also changes statistics and dictionary. Pages have no checksum, so the reader does not reject them.
     path.write_bytes(content.replace(RUN.encode(), b"\xff" + RUN.encode()[1:]))
     assert "some text is not UTF-8" in refusal(path)
 
 
 class Cluster(Recorder):
-    """One that also keeps which tables were caught up."""
+    """A Recorder that also records which tables were caught up."""
 
     def catch_up(self, table: str) -> None:
         self.executed.append(f"wait {table}")
 
 
-def test_what_other_loaders_derived_is_awaited_before_it_is_counted() -> None:
+def test_derived_rows_of_other_loaders_are_awaited_before_counting() -> None:
     store = Cluster([{"n": 1}], [{"n": 0}], [{"n": 7}])
     derived.remove(store, "quic_probe", "run = 'a'")  # type: ignore[arg-type]
     assert derived.complete(store, "quic_probe", "run = 'a'", 7)  # type: ignore[arg-type]

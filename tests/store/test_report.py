@@ -28,7 +28,7 @@ def report(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def loaded(tables: Path, tmp_path: Path) -> None:
-    """Amazon: 8 names, 4 and then 2 of them with instant ACK. Others: no answers."""
+    """Load probes: 8 Amazon names, with instant ACKs from 4 and then 2 names; other names without answers."""
     assert tables.is_dir()
     rows = []
     for repetition, iack in ((1, 4), (2, 2)):
@@ -54,9 +54,12 @@ def test_table_prints_percent_counts_and_declared_values(tmp_path: Path) -> None
     amazon, others = (
         next(line for line in lines if line.startswith(name)).split() for name in ("Amazon", "Others")
     )
-    assert amazon[:5] == ["Amazon", "8", "8", "50.0", "50.0"]
-    assert amazon[7:10] == ["4/8", "25.0", "25.0"]
-    assert others[:5] == ["Others", "0", "-", "-", "-"]
+    # Measured, declared and published values.
+    assert amazon[:7] == ["Amazon", "8", "8", "4338", "50.0", "50.0", "41.0"]
+    assert amazon[9:13] == ["4/8", "25.0", "25.0", "18.0"]
+    assert others[:7] == ["Others", "0", "-", "26404", "-", "-", "21.5"]
+    variation = "Largest variation at one vantage point: 25.0 % (Amazon; published: 8.3 % (Amazon))."
+    assert variation in lines
     assert "2000 resamples, seed 1" in done.stdout
     assert lines[-1] == "Declared and not in the store: Meta."
     assert "\x1b" not in done.stdout
@@ -75,6 +78,16 @@ def test_json_lines_and_csv_give_shares() -> None:
     assert float(table[0]["iack_share_max_interval_low"]) == low
     assert table[1]["iack_share_max"] == ""
     assert report("--format", "jsonl").stdout == report("--format", "jsonl").stdout
+
+
+@pytest.mark.usefixtures("loaded")
+def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    (amazon, _) = map(json.loads, report("--format", "jsonl").stdout.splitlines())
+    assert (amazon["published_iack_share_max"], amazon["variation_one_vantage"]) == (0.41, 0.25)
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    hidden = report().stdout
+    assert "publ" not in hidden + report("--format", "csv").stdout
+    assert "Largest variation at one vantage point: 25.0 % (Amazon)." in hidden
 
 
 @pytest.mark.usefixtures("loaded")
@@ -99,21 +112,21 @@ def test_truth_in_csv(tmp_path: Path) -> None:
 
 
 def test_interval_covers_the_true_share_about_as_often_as_it_says() -> None:
-    """200 draws of 150 names with a true share of 0.3: the 95 % interval holds it in 88 to 100 % of them."""
+    """For 200 samples of 150 names, 88 to 100 % of the 95 % intervals contain the true share of 0.3."""
     rng = np.random.default_rng(7)
-    held = 0
+    covering = 0
     for _ in range(200):
         hits = int(rng.binomial(150, 0.3))
         cell = ("hamburg", 1)
         found = [bootstrap.Pattern(hits, {cell: (1, 1)}), bootstrap.Pattern(150 - hits, {cell: (0, 1)})]
         bounds = bootstrap.intervals(found, resamples=400).share_max
         assert bounds is not None
-        held += bounds[0] <= 0.3 <= bounds[1]
-    assert 0.88 <= held / 200 <= 1
+        covering += bounds[0] <= 0.3 <= bounds[1]
+    assert 0.88 <= covering / 200 <= 1
 
 
 def test_resampling_patterns_is_resampling_names() -> None:
-    """The same bounds, within the sampling noise, as drawing names one by one."""
+    """The bounds equal the bounds of resampling single names, within the sampling noise."""
     cells = [("hamburg", 1), ("hong_kong", 1)]
     kinds = [((1, 1), (1, 1)), ((1, 1), (0, 1)), ((0, 1), (0, 1)), ((0, 0), (0, 1))]
     counts = [20, 10, 50, 5]

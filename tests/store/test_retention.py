@@ -1,4 +1,4 @@
-"""Rows older than a table's retention are deleted, by whole months, and no others."""
+"""Only rows older than a table's retention are deleted, in whole months."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_old_months_go_and_the_rest_stays(tmp_path: Path) -> None:
     ]
     loader.load_files(paths)
     with open_store(write=True) as store:
-        assert {kept.months for kept in retention.each(store)} == {None}
+        assert {retained.months for retained in retention.each(store)} == {None}
         assert {"quic_probe", "dns_answer", "quic_connection"} <= {k.table for k in retention.each(store)}
         retention.keep(store, "quic_probe", 12)
         assert retention.Retention("quic_probe", 12) in retention.each(store)
@@ -46,16 +46,16 @@ def test_old_months_go_and_the_rest_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_what_cannot_be_is_one_sentence() -> None:
+def test_impossible_values_are_one_sentence() -> None:
     with (
         open_store(write=True) as store,
         pytest.raises(UsageError, match="load_file has no retention by month; tables"),
     ):
         retention.keep(store, "load_file", 3)
     with open_store(write=True) as store:
-        for kept in retention.each(store):
-            retention.keep(store, kept.table, 6)
-        assert {kept.months for kept in retention.each(store)} == {6}
+        for retained in retention.each(store):
+            retention.keep(store, retained.table, 6)
+        assert {retained.months for retained in retention.each(store)} == {6}
     done = subprocess.run(
         [FIRSTFLIGHT, "db", "retention", "quic_probe", "soon"], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""After a query that took long, a reader's allocator returns what was freed: a report asks some forty."""
+"""After a long query, a reader's allocator returns freed memory. A report runs about forty queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a whole run into the store: its files, its own row, the sums, and its stages' hashes."""
+"""Loads a whole run into the store: its files, its row, the sums, and its stages' hashes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ name = "hamburg"
 
 @pytest.fixture
 def run(tmp_path: Path, tables: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run with targets and one finished probe stage of three rows."""
+    """A run with targets and a finished probe stage with three rows."""
     assert tables.is_dir()
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     for name in ("names.txt", "rib.mrt"):
@@ -104,7 +104,7 @@ def test_sums_that_do_not_hold_are_an_error(run: Run) -> None:
 
 def test_a_file_that_its_stage_did_not_write_is_refused_and_the_rest_loaded(run: Run) -> None:
     write(run.layout.quic_probe(run.key("hamburg", 1)), many(3, run=run.id))
-    with pytest.raises(InputError, match="differs from what its stage wrote"):
+    with pytest.raises(InputError, match="differs from the output of its stage"):
         loader.stage(run)
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
     assert ask("SELECT count() AS n FROM target") == [{"n": 3}]
@@ -114,8 +114,8 @@ def test_a_file_that_its_stage_did_not_write_is_refused_and_the_rest_loaded(run:
 
 
 def test_load_command_counts_and_has_the_right_exit_status(run: Run, tmp_path: Path) -> None:
-    def load(*what: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([FIRSTFLIGHT, "load", *what], capture_output=True, text=True, check=False)
+    def load(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([FIRSTFLIGHT, "load", *words], capture_output=True, text=True, check=False)
 
     done = load(run.id)
     assert done.returncode == 0, done.stderr
@@ -148,12 +148,13 @@ def test_load_command_counts_and_has_the_right_exit_status(run: Run, tmp_path: P
 
 
 @pytest.mark.parametrize(("source", "count"), [(None, 1), ("another", 0), ("own", 1)])
-def test_a_crawl_of_another_run_is_loaded_with_that_run_alone(
+def test_a_crawl_of_another_run_is_loaded_only_with_that_run(
     run: Run, source: str | None, count: int
 ) -> None:
-    """Downloads use the crawl of another run (orchestration/site/site.py): its files are below both."""
+    """Downloads use the crawl of another run (orchestration/site/site.py). Both folders contain its files."""
     fields = [field for field in records.load("crawl_page").arrow_schema() if not field.nullable]
-    row = {field.name: 0 if pa.types.is_integer(field.type) else "x" for field in fields}
+    numbers = (pa.types.is_integer, pa.types.is_timestamp)
+    row = {field.name: 0 if any(matches(field.type) for matches in numbers) else "x" for field in fields}
     row |= {"run": "another" if source == "another" else run.id, "outcome": "blocked"}
     write(run.layout.crawl("crawl_page"), [row], "crawl_page")
     taken = {"crawl": {"run": run.id if source == "own" else source}} if source else {}

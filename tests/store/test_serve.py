@@ -24,9 +24,9 @@ from tests.waiting import until
 
 from .serving import FIRSTFLIGHT, Served, serving
 
-# So that rows sleep one after the other, however many cores there are.
+# Rows sleep one after the other, independent of the number of cores.
 ONE_THREAD = "SETTINGS max_block_size = 10, max_threads = 1"
-# For 1,000 s.
+# Runs for 1,000 s.
 SLOW = f"SELECT sum(sleepEachRow(0.01)) FROM numbers(100001) {ONE_THREAD}"
 
 
@@ -90,13 +90,13 @@ def test_parameters_are_the_servers(client: Client) -> None:
     ) == [(hostile, -5)]
 
 
-def test_settings_hold_for_their_query_alone(client: Client) -> None:
-    asked = "SELECT getSetting('max_block_size'), getSetting('join_use_nulls')"
-    ((default, _),) = client.execute(asked)
-    assert client.execute(asked, settings={"max_block_size": 77, "join_use_nulls": 1}) == [(77, True)]
-    assert client.execute(asked) == [(default, False)]
-    client.execute("SET max_block_size = 99")  # of the session, as on any server
-    assert client.execute(asked) == [(99, False)]
+def test_settings_apply_only_to_their_query(client: Client) -> None:
+    statement = "SELECT getSetting('max_block_size'), getSetting('join_use_nulls')"
+    ((default, _),) = client.execute(statement)
+    assert client.execute(statement, settings={"max_block_size": 77, "join_use_nulls": 1}) == [(77, True)]
+    assert client.execute(statement) == [(default, False)]
+    client.execute("SET max_block_size = 99")  # for the session, as on any server
+    assert client.execute(statement) == [(99, False)]
 
 
 def test_unknown_settings_are_errors_only_if_important(served: Served) -> None:
@@ -140,7 +140,7 @@ def test_inserts_go_by_name_and_leave_the_rest_to_defaults(client: Client, numbe
     ]
 
 
-def test_an_insert_of_many_blocks_is_wholly_there_or_not_at_all(client: Client, numbers: str) -> None:
+def test_an_insert_of_many_blocks_is_complete_or_absent(client: Client, numbers: str) -> None:
     blocks = {"insert_block_size": 10}
     with pytest.raises(ServerException, match="small") as caught:  # only the last block breaks the constraint
         client.execute(f"INSERT INTO {numbers} (n) VALUES", [(n,) for n in range(101)], settings=blocks)
@@ -169,7 +169,7 @@ def test_totals_extremes_and_formats(client: Client) -> None:
     assert client.execute(grouped) == [(0, 3), (1, 2), (0, 5)]  # the driver appends totals to the rows
     answer = client.execute("SELECT number FROM numbers(3)", settings={"extremes": 1})
     assert answer == [(0,), (1,), (2,), (0,), (2,)]
-    # A format is up to the client; the protocol carries blocks.
+    # The client chooses the format; the protocol transports blocks.
     assert client.execute("SELECT 1 AS a FORMAT CSV", with_column_types=True) == ([(1,)], [("a", "UInt8")])
     assert client.execute("SELECT 'FORMAT CSV\nFORMAT TSV' AS a")[0] == ("FORMAT CSV\nFORMAT TSV",)
 
@@ -205,7 +205,7 @@ def test_cancel_ends_a_running_query(served: Served, client: Client) -> None:
     assert _running(served, "numbers(100000)") == 0
 
 
-def test_a_client_that_goes_ends_its_query(served: Served) -> None:
+def test_a_disconnecting_client_ends_its_query(served: Served) -> None:
     client = served.client()
     client.execute_iter(f"SELECT number, sleepEachRow(0.01) FROM numbers(200000) {ONE_THREAD}")
     until(lambda: _running(served, "numbers(200000)"), "the query")
@@ -213,8 +213,8 @@ def test_a_client_that_goes_ends_its_query(served: Served) -> None:
     until(lambda: not _running(served, "numbers(200000)"), "the end of a disconnected client's query")
 
 
-def test_a_long_query_keeps_nobody_waiting(served: Served) -> None:
-    """A query without end, so that whoever is answered did not wait for it."""
+def test_a_long_query_delays_no_other_client(served: Served) -> None:
+    """The long query never finishes, so other queries that are answered did not wait for it."""
     with served.client() as slow, served.client() as other:
         slow.execute_iter(f"SELECT sum(sleepEachRow(0.01)) FROM system.numbers {ONE_THREAD}")
         until(lambda: _running(served, "system.numbers"), "the long query")
@@ -229,19 +229,21 @@ def test_many_clients_write_and_read_at_once(served: Served, client: Client) -> 
     client.execute("CREATE TABLE busy (who UInt8, n UInt32) ENGINE = MergeTree ORDER BY n")
     failed: list[BaseException] = []
 
-    def work(who: int) -> None:
+    def work(number: int) -> None:
         try:
-            with served.client(database="firstflight") as mine:
-                mine.execute(f"CREATE TEMPORARY TABLE mine AS SELECT {who} AS who")
+            with served.client(database="firstflight") as connection:
+                connection.execute(f"CREATE TEMPORARY TABLE mine AS SELECT {number} AS who")
                 for turn in range(5):
-                    mine.execute("INSERT INTO busy VALUES", [(who, turn * 100 + n) for n in range(100)])
-                    assert mine.execute("SELECT count() FROM busy WHERE who = (SELECT who FROM mine)") == [
-                        ((turn + 1) * 100,)
-                    ]
+                    connection.execute(
+                        "INSERT INTO busy VALUES", [(number, turn * 100 + n) for n in range(100)]
+                    )
+                    assert connection.execute(
+                        "SELECT count() FROM busy WHERE who = (SELECT who FROM mine)"
+                    ) == [((turn + 1) * 100,)]
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=work, args=(who,)) for who in range(8)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -353,7 +355,7 @@ def _running(served: Served, text: str) -> int:
     return int(count)
 
 
-def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> None:
+def test_a_port_in_use_is_one_sentence(served: Served, tmp_path: Path) -> None:
     done = subprocess.run(
         [FIRSTFLIGHT, "store", "serve", "--port", str(served.port)],
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"},
@@ -371,7 +373,7 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
 
     given = {"host": "127.0.0.1", "port": 0, "user": "default", "read_only": False}
     given |= {"password_file": None, "no_password": False, "certificate": None, "key": None}
-    given |= {"metrics_port": None, "metrics_host": "127.0.0.1"}
+    given |= {"metrics_port": None, "metrics_host": "127.0.0.1", "loader": None, "loader_password_file": None}
     empty, secret = tmp_path / "empty", tmp_path / "secret"
     empty.touch()
     secret.write_text("secret\n", encoding="utf-8")
@@ -382,4 +384,6 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
     assert f"the first line of {empty} is empty" in refused(password_file=empty)
     assert f"cannot read {tmp_path / 'none'}" in refused(password_file=tmp_path / "none")
     assert "TLS needs both" in refused(key=empty)
+    assert "needs both --loader and --loader-password-file" in refused(loader="vantage")
+    assert "a name that differs from --user" in refused(loader="default", loader_password_file=secret)
     assert "cannot use the certificate" in refused(key=empty, certificate=empty)

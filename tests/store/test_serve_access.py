@@ -35,7 +35,7 @@ PASSWORD = "secret: with ü, 'quotes' and %40"
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own authority, and its key."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "store")])
@@ -61,7 +61,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def guarded(
     tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]
 ) -> Iterator[tuple[Served, Path]]:
-    """A read-only server with user, password and TLS; and its certificate."""
+    """A read-only server with user, password and TLS, and the certificate."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
     options = ["--user", "reader", "--password-file", str(folder / "password"), "--read-only"]
@@ -96,19 +96,19 @@ def test_user_password_and_certificate_must_fit(guarded: tuple[Served, Path]) ->
             client.execute("SELECT 1")
 
 
-def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> None:
+def test_firstflight_connects_by_tls(guarded: tuple[Served, Path]) -> None:
     served, authority = guarded
-    where = f"127.0.0.1:{served.port}"
-    url = f"clickhouse://reader:{quote(PASSWORD, safe='')}@{where}/firstflight?secure=1"
+    address = f"127.0.0.1:{served.port}"
+    url = f"clickhouse://reader:{quote(PASSWORD, safe='')}@{address}/firstflight?secure=1"
     with open_store(f"{url}&ca_certs={authority}") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
-        # A user that may not change settings gets none, and runs only queries that need none.
+        # A user without the right to change settings gets no settings, and only runs queries without them.
         assert store.formatted("SELECT 2 AS two", "TSV").content == b"2\n"
         assert b"12080.4 " in store.formatted("SELECT 12080.400000000001 AS sum", "PrettyCompact").content
         assert store.formatted("SELECT 12080.400000000001 AS sum", "TSV").content == b"12080.400000000001\n"
     with open_store(f"{url}&verify=0") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
-    message = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
+    message = f"the certificate of clickhouse://{address}/firstflight is not trusted: self-signed"
     with pytest.raises(UsageError, match=message), open_store(url):
         pass
     with (
@@ -118,7 +118,7 @@ def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> Non
         pass
 
 
-def test_who_may_only_read_cannot_write(guarded: tuple[Served, Path]) -> None:
+def test_a_reading_user_cannot_write(guarded: tuple[Served, Path]) -> None:
     served, authority = guarded
     right = {"user": "reader", "password": PASSWORD, "secure": True, "ca_certs": str(authority)}
     for settings in ({}, {"readonly": 0}, {"max_threads": 1}, {"readonly": 2}):
@@ -143,7 +143,7 @@ def hello(revision: int = packets.REVISION, database: str = "") -> bytes:
 
 
 def query(statement: str, compressed: int = 0) -> bytes:
-    """Return a query packet of a client of revision 54429, which has the fewest fields."""
+    """Return a query packet from a client with revision 54429, which has the fewest fields."""
     info = b"\x01" + text("") * 3 + b"\x01" + text("") * 3 + varint(1) * 3 + text("") + varint(0)
     return varint(1) + text("") + info + text("") + varint(2) + varint(compressed) + text(statement)
 
@@ -152,7 +152,7 @@ END_OF_TABLES = varint(2) + text("") + Block().wire(54429)
 
 
 def talk(served: Served, *parts: bytes) -> bytes:
-    """Send parts and return all bytes received until the server closes, which it has a minute for."""
+    """Send parts; return all bytes received until the server closes. The server has a minute to close."""
     answer = b""
     with socket.create_connection((served.host, served.port), timeout=60) as sock:
         try:
@@ -213,8 +213,8 @@ def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, messa
     assert alive(served)
 
 
-def test_a_newer_client_comes_down_to_what_is_spoken(served: Served) -> None:
-    # Behind the ping a packet that does not exist, so that the server ends the connection.
+def test_a_newer_client_uses_the_older_protocol(served: Served) -> None:
+    # An unknown packet type follows the ping, so that the server closes the connection.
     answer = talk(served, hello(packets.REVISION + 30) + text("") + varint(4) + varint(99))
     welcome, _, error = answer.rpartition(varint(4) + varint(2))  # Pong, Exception
     assert welcome.startswith(varint(0) + text("ClickHouse"))
@@ -222,7 +222,7 @@ def test_a_newer_client_comes_down_to_what_is_spoken(served: Served) -> None:
     assert b"packet 99 where a query was expected" in error
 
 
-def test_random_bytes_harm_nobody(served: Served) -> None:
+def test_random_bytes_affect_no_other_client(served: Served) -> None:
     moments = random.Random(20261120)
     good = hello(54429) + query("INSERT INTO FUNCTION null('a Int8') VALUES") + END_OF_TABLES + END_OF_TABLES
     packed = compression.pack(Block(["a"], ["String"], 2, [b"\x01x\x02yy"]).wire(54429))
@@ -240,15 +240,15 @@ def test_random_bytes_harm_nobody(served: Served) -> None:
 
 def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HELLO_S", 0.1)
-    here, there = socket.socketpair()
-    silent = connection.Connection(there, _nobody, lambda: None, (26, 9, 2), "UTC", Counts())
+    client, server = socket.socketpair()
+    silent = connection.Connection(server, _nobody, lambda: None, (26, 9, 2), "UTC", Counts())
     thread = threading.Thread(target=silent.run)
     thread.start()
-    here.settimeout(60)
-    assert here.recv(1) == b""
+    client.settimeout(60)
+    assert client.recv(1) == b""
     thread.join(60)
     assert not thread.is_alive()
-    here.close()
+    client.close()
 
 
 def _nobody(hello: packets.Hello) -> Session:

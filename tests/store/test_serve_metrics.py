@@ -1,4 +1,4 @@
-"""`store serve --metrics-port`: what it counts, by a parser of OpenMetrics."""
+"""Counters of `store serve --metrics-port`, read with an OpenMetrics parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 def metrics_url(served: Served) -> str:
-    """Return the address that the server has printed after its others."""
+    """Return the metrics address that the server prints last."""
     assert served.process.stderr is not None
     line = served.process.stderr.readline()
     found = re.match(r"metrics at (http://127\.0\.0\.1:\d+/metrics)$", line)
@@ -30,8 +30,10 @@ def samples(url: str) -> dict[str, float]:
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     found = {}
     for family in text_string_to_metric_families(answer.text):  # type: ignore[no-untyped-call]
-        for one in family.samples:
-            found["/".join([one.name.removeprefix("firstflight_store_"), *one.labels.values()])] = one.value
+        for sample in family.samples:
+            found["/".join([sample.name.removeprefix("firstflight_store_"), *sample.labels.values()])] = (
+                sample.value
+            )
     return found
 
 
@@ -59,7 +61,7 @@ def test_connections_queries_and_rows(tmp_path: Path) -> None:
         until(lambda: samples(url)["connections"] == 0, lambda: samples(url))
 
 
-def test_there_is_nothing_else(tmp_path: Path) -> None:
+def test_other_paths_are_404(tmp_path: Path) -> None:
     with serving(tmp_path / "store", "--metrics-port", "0") as served:
         url = metrics_url(served)
         assert requests.get(url.removesuffix("metrics"), timeout=60).status_code == 404

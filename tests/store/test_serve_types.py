@@ -16,7 +16,7 @@ from clickhouse_driver.errors import ServerException
 
 from .serving import Served, serving
 
-# (type, values): the values read are those written, and the engine shows them as text.
+# (type, values): reading returns the written values, and the engine shows them as text.
 VALUES: list[tuple[str, list[Any]]] = [
     ("Int8", [-128, 0, 127]),
     ("UInt64", [0, 2**63, 2**64 - 1]),
@@ -70,7 +70,7 @@ def client(served: Served, request: pytest.FixtureRequest) -> Iterator[Client]:
         yield found
 
 
-def test_every_type_goes_there_and_back(client: Client) -> None:
+def test_every_type_survives_a_round_trip(client: Client) -> None:
     columns = ", ".join(f"c{n} {type_name}" for n, (type_name, _) in enumerate(VALUES))
     client.execute("DROP TABLE IF EXISTS types")
     client.execute(f"CREATE TABLE types (n UInt32, {columns}) ENGINE = MergeTree ORDER BY n")
@@ -85,7 +85,7 @@ def test_every_type_goes_there_and_back(client: Client) -> None:
 
 
 def _plain(type_name: str) -> str:
-    """Return a type name without spaces and with one form of quotes."""
+    """Return a type name without spaces and with uniform quotes."""
     return type_name.replace(" ", "").replace("''", "\\'")
 
 

@@ -1,7 +1,7 @@
-"""Configuration of ClickHouse servers (deploy/clickhouse), as far as the engine that is here can read it.
+"""Configuration of ClickHouse servers (deploy/clickhouse), as far as the engine of chDB can read it.
 
-The engine of chDB reads the rendered users as a server does: profiles, quotas, grants. Its only user is
-`default`, so what a user may do is tried with that user's entry under this name.
+chDB reads the rendered users like a server: profiles, quotas, grants. Its only user is `default`, so the
+tests check a user's rights with the user's entry under this name.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import pytest
 
 from schemas import sharding
+from store.errors import ACCESS_DENIED
 
 TREE = Path(__file__).parents[2]
 FOLDER = TREE / "deploy" / "clickhouse"
@@ -27,17 +28,17 @@ SINGLE = '[[server]]\nhost = "ch.example.org"\n'
 REPLICAS = (
     'cluster = "c"\nkeepers = ["k"]\n[[server]]\nhost = "a"\n[[server]]\nhost = "b"\n[[server]]\nhost = "c"\n'
 )
-USERS = ("loader", "analyst", "grafana", "dashboard")
+USERS = ("loader", "vantage", "analyst", "grafana", "dashboard")
 
-# Opens a connection of the engine with a configuration, and prints the answers to questions as JSON.
+# Connects to the engine with a configuration, and prints the answers to queries as JSON.
 _ASK = """
 import json, sys
 from chdb.state.sqlitelike import Connection
 one = Connection(f":memory:?config-file={sys.argv[1]}")
 print(json.dumps([json.loads(one.query(text, "JSON").bytes())["data"] for text in json.load(sys.stdin)]))
 """
-# Opens a store of ours with a configuration in the place of our own, and runs a function of this module.
-# The allocator is the embedded store's own business: users of a server have no right to it, and need none.
+# Opens a store with the given configuration instead of the default one, and runs a function of this module.
+# Only the embedded store purges the allocator. Users of a server do not need this right, and do not have it.
 _OPEN = """
 import sys
 from store import embedded, engine
@@ -50,7 +51,7 @@ getattr(test_server_files, sys.argv[2])(sys.argv[3])
 
 @pytest.fixture(scope="module")
 def render() -> ModuleType:
-    """The program that renders."""
+    """Import the program that renders the configuration."""
     spec = importlib.util.spec_from_file_location("render", FOLDER / "render.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -64,9 +65,9 @@ def site(render: ModuleType, folder: Path, text: str) -> Any:
     return render.read(folder / "site.toml")
 
 
-def configured(render: ModuleType, one: Any, folder: Path, as_user: str = "") -> Path:
-    """Return a configuration with the rendered users; `default` has the entry of one, or may do all."""
-    users = render.users(one)
+def configured(render: ModuleType, described: Any, folder: Path, as_user: str = "") -> Path:
+    """Return a configuration with the rendered users; `default` has the entry of `as_user`, or all rights."""
+    users = render.users(described)
     everything: dict[str, Any] = {
         "password": "",
         "networks": {"ip": "::/0"},
@@ -76,6 +77,11 @@ def configured(render: ModuleType, one: Any, folder: Path, as_user: str = "") ->
     everything["access_management"] = 1
     entry = {**users["users"][as_user], "password": ""} if as_user else everything
     entry.pop("password_sha256_hex", None)
+    if as_user == "vantage":
+        # Only an embedded store needs these rights. A client of a server has a separate engine, and continues
+        # without the first right (tests/store/test_serve_loader.py).
+        more = ("CREATE DATABASE ON firstflight.*", "CREATE TEMPORARY TABLE ON *.*", "READ ON *")
+        entry["grants"]["query"] += [f"GRANT {right}" for right in more]
     if as_user:  # an embedded store sets this itself
         users["profiles"][entry["profile"]].pop("readonly", None)
     users["users"]["default"] = entry
@@ -100,7 +106,7 @@ def run(script: str, *arguments: object, given: str = "") -> subprocess.Complete
 def test_the_engine_reads_users_profiles_quotas_and_grants(
     render: ModuleType, tmp_path: Path, text: str
 ) -> None:
-    one = site(render, tmp_path, text)
+    described = site(render, tmp_path, text)
     questions = [
         "SELECT name, auth_type FROM system.users WHERE name != 'default' ORDER BY name",
         "SELECT DISTINCT user_name, access_type FROM system.grants WHERE user_name != 'default'",
@@ -108,32 +114,38 @@ def test_the_engine_reads_users_profiles_quotas_and_grants(
         "WHERE profile_name LIKE 'firstflight%'",
         "SELECT quota_name, max_queries FROM system.quota_limits",
     ]
-    done = run(_ASK, configured(render, one, tmp_path), given=json.dumps(questions))
+    done = run(_ASK, configured(render, described, tmp_path), given=json.dumps(questions))
     assert done.returncode == 0, done.stderr
     users, grants, settings, quotas = json.loads(done.stdout)
     assert [user["name"] for user in users] == sorted(USERS)
     assert all("sha256_password" in str(user["auth_type"]) for user in users)
     of = {name: {row["access_type"] for row in grants if row["user_name"] == name} for name in USERS}
-    for reader in USERS[1:]:
+    assert of["vantage"] - of["analyst"] >= {"INSERT", "ALTER DELETE"}
+    assert not {"DROP TABLE", "CREATE TABLE", "TRUNCATE", "ALTER DROP COLUMN"} & of["vantage"]
+    for reader in USERS[2:]:
         assert of[reader] == {"SHOW", "SELECT", "dictGet"}
     assert {"INSERT", "CREATE TABLE", "TRUNCATE"} <= of["loader"]
-    assert ("CLUSTER" in of["loader"]) == ("SYSTEM SYNC REPLICA" in of["loader"]) == (one.cluster is not None)
+    assert (
+        ("CLUSTER" in of["loader"])
+        == ("SYSTEM SYNC REPLICA" in of["loader"])
+        == (described.cluster is not None)
+    )
     found = {(row["profile_name"], row["setting_name"]): row for row in settings}
     assert found["firstflight_public", "max_execution_time"]["max"] == "10"
     assert found["firstflight_reader", "readonly"]["value"] == "2"
     for name in sharding.SETTINGS:
-        assert (("firstflight_reader", name) in found) == one.is_sharded
+        assert (("firstflight_reader", name) in found) == described.is_sharded
     assert {row["quota_name"] for row in quotas} >= {"firstflight_readers", "firstflight_public"}
 
 
 def test_the_engine_says_what_is_wrong(render: ModuleType, tmp_path: Path) -> None:
-    """So that the test above can fail."""
-    one = site(render, tmp_path, SINGLE)
+    """Shows that the test above can fail."""
+    described = site(render, tmp_path, SINGLE)
     for right, wrong, shown in (
         ("max_result_rows", "max_result_row", "max_result_row"),
         ("SELECT, SHOW", "SELECT, SHOWS", "parse grant query"),
     ):
-        path = configured(render, one, tmp_path)
+        path = configured(render, described, tmp_path)
         users = tmp_path / "users.xml"
         assert right in users.read_text()
         users.write_text(users.read_text().replace(right, wrong))
@@ -142,7 +154,7 @@ def test_the_engine_says_what_is_wrong(render: ModuleType, tmp_path: Path) -> No
 
 
 def migrates(url: str) -> None:
-    """Make all tables in a new store, and a row; run by `_OPEN`."""
+    """Create all tables in a new store, and insert a row; run by `_OPEN`."""
     from store import migrate, open_store
 
     with open_store(url, write=True) as store:
@@ -152,8 +164,32 @@ def migrates(url: str) -> None:
         store.execute(f"TRUNCATE TABLE {database}.target")
 
 
+def loads(url: str) -> None:
+    """Load a record file and replace it, then fail to drop its table; run by `_OPEN`."""
+    import tempfile
+
+    from store import open_store
+    from store.errors import StoreError
+    from store.load import loader
+    from tests.store.rows import many, write
+
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (30, 20):
+            path = write(Path(folder) / "quic_probe.parquet", many(count))
+            (result,) = loader.load_files([path], url)
+            assert isinstance(result, loader.Loaded) and result.in_store == count, result
+    with open_store(url, write=True) as store:
+        for statement in ("DROP TABLE", "TRUNCATE TABLE", "DETACH TABLE", "OPTIMIZE TABLE"):
+            try:
+                store.execute(f"{statement} {store.dialect.database}.quic_probe")
+            except StoreError as error:
+                assert error.code == ACCESS_DENIED, error
+            else:
+                raise AssertionError(statement)
+
+
 def reads(url: str) -> None:
-    """Ask every panel's query of a store; run by `_OPEN`."""
+    """Run every panel's query on a store; run by `_OPEN`."""
     from reports import panel, query
     from store import open_store
 
@@ -163,23 +199,25 @@ def reads(url: str) -> None:
 
 
 def test_rights_are_enough_for_what_each_user_does(render: ModuleType, tmp_path: Path) -> None:
-    one = site(render, tmp_path, SINGLE)
+    described = site(render, tmp_path, SINGLE)
     url = f"chdb:{tmp_path / 'store'}"
-    done = run(_OPEN, configured(render, one, tmp_path, "loader"), "migrates", url)
+    done = run(_OPEN, configured(render, described, tmp_path, "loader"), "migrates", url)
+    assert done.returncode == 0, done.stderr
+    done = run(_OPEN, configured(render, described, tmp_path, "vantage"), "loads", url)
     assert done.returncode == 0, done.stderr
     for reader in ("grafana", "dashboard"):
-        done = run(_OPEN, configured(render, one, tmp_path, reader), "reads", url)
+        done = run(_OPEN, configured(render, described, tmp_path, reader), "reads", url)
         assert done.returncode == 0, (reader, done.stderr)
     shutil.rmtree(tmp_path / "store")
-    done = run(_OPEN, configured(render, one, tmp_path, "grafana"), "migrates", url)
+    done = run(_OPEN, configured(render, described, tmp_path, "grafana"), "migrates", url)
     assert done.returncode != 0 and "privileges" in done.stderr
 
 
 def test_servers_of_a_cluster_agree(render: ModuleType) -> None:
-    one = render.read(FOLDER / "site.toml")
-    parts = {name: ElementTree.fromstring(text) for name, text in render.files(one).items()}
+    described = render.read(FOLDER / "site.toml")
+    parts = {name: ElementTree.fromstring(text) for name, text in render.files(described).items()}
     configs = [root for name, root in parts.items() if "/config.d/" in name]
-    assert len(configs) == len(one.servers) == 4
+    assert len(configs) == len(described.servers) == 4
     for path in ("remote_servers", "zookeeper", "distributed_ddl"):
         assert len({ElementTree.tostring(root.find(path)) for root in configs}) == 1  # type: ignore[arg-type]
     assert len({ElementTree.tostring(root) for name, root in parts.items() if "/users.d/" in name}) == 1
@@ -189,21 +227,21 @@ def test_servers_of_a_cluster_agree(render: ModuleType) -> None:
     assert [shard.findtext("internal_replication") for shard in shards] == ["1", "1"]
     hosts = [[replica.findtext("host") for replica in shard.findall("replica")] for shard in shards]
     assert hosts == [["ch-1.example.org", "ch-2.example.org"], ["ch-3.example.org", "ch-4.example.org"]]
-    for name, text in render.files(one).items():
+    for name, text in render.files(described).items():
         assert "Not run" in text, name
         assert "password" not in text or "from_env" in text
 
 
 def test_settings_of_servers_are_known_to_the_engine(render: ModuleType, tmp_path: Path) -> None:
-    one = render.read(FOLDER / "site.toml")
+    described = render.read(FOLDER / "site.toml")
     (tmp_path / "main.xml").write_text("<clickhouse/>")
     questions = ["SELECT name FROM system.server_settings"]
     done = run(_ASK, tmp_path / "main.xml", given=json.dumps(questions))
     assert done.returncode == 0, done.stderr
     known = {row["name"] for row in json.loads(done.stdout)[0]}
-    settings = render.server_settings(one, one.servers[0])
+    settings = render.server_settings(described, described.servers[0])
     plain = {name for name, value in settings.items() if type(value) in (int, float)}
-    # Ports are read when a server starts to listen.
+    # A server only reads ports when it starts to listen.
     assert {name for name in plain if not name.endswith(("_port", "_port_secure"))} <= known
 
 
@@ -223,7 +261,7 @@ def test_settings_of_servers_are_known_to_the_engine(render: ModuleType, tmp_pat
         ("hosts = 7\n", "no key 'hosts'"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(tmp_path: Path, text: str, shown: str) -> None:
+def test_invalid_site_files_are_one_sentence(tmp_path: Path, text: str, shown: str) -> None:
     (tmp_path / "site.toml").write_text(text)
     argv = [sys.executable, str(FOLDER / "render.py"), str(tmp_path / "site.toml"), str(tmp_path / "out")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

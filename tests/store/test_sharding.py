@@ -1,4 +1,4 @@
-"""Statements for a cluster of several shards: the engine takes them, and both tables of a pair stay alike."""
+"""Statements for a cluster with several shards: the engine accepts them, and tables in a pair stay equal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLUSTER = "ON CLUSTER 'measurements'"
 
 
 class Recorder:
-    """A store of several shards that answers with `answers`, in order, and keeps its statements."""
+    """A store with several shards that returns `answers`, in order, and records its statements."""
 
     location = "nowhere"
     dialect = SHARDED
@@ -83,7 +83,7 @@ def test_definitions_reach_every_server_and_no_engine_is_plain() -> None:
 
 
 @pytest.mark.parametrize("kind", records.stored_names())
-def test_a_table_is_sharded_by_name_or_whole(kind: str) -> None:
+def test_a_table_is_sharded_by_name_or_not_at_all(kind: str) -> None:
     made = [text for text in definitions() if re.match(rf"CREATE TABLE (IF NOT EXISTS )?\S+\.{kind}\b", text)]
     rows = [t for t in definitions() if re.match(rf"CREATE TABLE (IF NOT EXISTS )?\S+\.{kind}_local\b", t)]
     has_name = {"domain", "sni"} & {column.name for column in records.load(kind).columns}
@@ -99,12 +99,12 @@ def test_a_table_is_sharded_by_name_or_whole(kind: str) -> None:
 @pytest.mark.parametrize(
     ("page", "begin", "end"),
     [
-        ("store.md", "**Several shards**", ": all rows of a name"),
+        ("store.md", "**Several shards**", " So all rows of"),
         ("design/0018-sharded-store.md", "**Sharded by name.**", " are pairs."),
     ],
 )
 def test_pages_name_the_sharded_tables(page: str, begin: str, end: str) -> None:
-    """Those by name first; the last two are by SNI."""
+    """The page lists tables sharded by name first, and the two tables sharded by SNI last."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     listed = re.findall(r"`([a-z0-9_]+)`", text.split(begin)[1].split(end)[0])
     by_sni = [table for table, key in sharding.KEYS.items() if "sni" in key]
@@ -129,7 +129,7 @@ def test_other_stores_have_no_pairs(dialect: sql.Dialect) -> None:
     texts = [text for migration in sql.migrations() for text in migration.statements(dialect)]
     assert not [text for text in texts if "_local" in text or "Distributed" in text or "{uuid}" in text]
     parts = [re.split(r";[ \t]*\n", sql._without_comments(dialect.render(m.text))) for m in sql.migrations()]
-    assert texts == [part.strip().rstrip(";") for each in parts for part in each if part.strip()]
+    assert texts == [part.strip().rstrip(";") for statements in parts for part in statements if part.strip()]
     assert dialect.settings == {}
     assert dialect.rows_of("quic_probe") == "firstflight.quic_probe"
     assert dialect.caught_up("quic_probe") == "SYSTEM SYNC REPLICA firstflight.quic_probe"
@@ -137,7 +137,7 @@ def test_other_stores_have_no_pairs(dialect: sql.Dialect) -> None:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """An engine that knows a cluster of one, to which it cannot connect: it can only define tables."""
+    """An engine with a cluster that has a single unreachable server, so it can only define tables."""
     config = tmp_path / "config.xml"
     config.write_text(
         "<clickhouse><remote_servers><measurements><shard><replica><host>127.0.0.1</host><port>9</port>"
@@ -151,7 +151,7 @@ def engine(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 def test_both_tables_of_a_pair_have_the_same_columns_after_all_migrations(
     engine: Callable[[str], str],
 ) -> None:
-    """The real Distributed engine takes every ALTER that is sent to it."""
+    """The real Distributed engine accepts every ALTER."""
     plain = re.compile(
         r" ON CLUSTER 'measurements'|(?<= )Replicated(?=\w*MergeTree)|'/clickh.*?replica}'(, )?"
     )
@@ -170,7 +170,7 @@ def test_both_tables_of_a_pair_have_the_same_columns_after_all_migrations(
     assert engines.split() == [word for table in sorted(sharding.KEYS) for word in (table, "Distributed")]
 
 
-def test_the_address_says_it() -> None:
+def test_the_address_selects_sharding() -> None:
     assert parse("clickhouse://host/db?cluster=all&sharded=1", "d").sharded
     assert not parse("clickhouse://host/db?cluster=all&sharded=0", "d").sharded
     with pytest.raises(UsageError, match="sharded needs the option cluster"):

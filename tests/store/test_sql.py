@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from store import open_store
-from store.errors import StoreHeld
+from schemas import sql as sql_files
+from store import ask, open_store
+from store.errors import StoreError, StoreHeld
 from store.load import loader
+from tests import drawn
 
 from .rows import probe, write
 
@@ -49,19 +51,17 @@ def test_a_join_without_partner_gives_null() -> None:
 
 
 @pytest.mark.usefixtures("one_probe")
-def test_a_person_gets_a_table_and_may_ask_on_standard_input() -> None:
+def test_a_program_gets_tsv_and_may_ask_on_standard_input() -> None:
     done = run("sql", "-", text="SELECT cdn, domains FROM table1")
-    assert done.returncode == 0, done.stderr
-    assert "Cloudflare" in done.stdout
-    assert "┌" in done.stdout
-    assert "\x1b" not in done.stdout
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Cloudflare\t1\n", "")
 
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     ("clause", "shown"),
     [
-        ("", "12080.4 "),
+        ("", "12080.400000000001\t1e-9"),
+        (" FORMAT PrettyCompact", "12080.4 "),
         (" FORMAT PrettySpace", "12080.4"),
         (" FORMAT Vertical", "12080.4\n"),
         (" FORMAT TSV", "12080.400000000001\t1e-9"),
@@ -74,59 +74,66 @@ def test_tables_for_people_are_rounded_and_data_is_not(clause: str, shown: str) 
     assert "1e-9" in done.stdout
 
 
-@pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize(
-    "query",
-    [
-        "INSERT INTO run (run) VALUES ('x')",
-        "DROP TABLE quic_probe",
-        "ALTER TABLE quic_probe DELETE WHERE 1",
-        "CREATE TABLE t (a Int8) ENGINE = Memory",
-        "CREATE TEMPORARY TABLE t (a Int8)",
-        "TRUNCATE TABLE quic_probe",
-        "OPTIMIZE TABLE quic_probe FINAL",
-        "RENAME TABLE run TO walk",
-        "SET readonly = 0",
-        "SELECT 1 SETTINGS readonly = 0",
-        "SELECT * FROM file('/etc/passwd', 'LineAsString')",
-        "SELECT file('/etc/passwd')",
-        "SELECT `file`('/etc/passwd')",
-        "file('/etc/passwd')",
-        "SELECT arrayMap(file, ['/etc/passwd'])",
-        "SELECT * APPLY file FROM (SELECT '/etc/passwd' AS a)",
-        "SELECT * APPLY(x -> file(x)) FROM (SELECT '/etc/passwd' AS a)",
-        "EXPLAIN SELECT file('/etc/passwd')",
-        "DESCRIBE TABLE file('/etc/passwd', 'CSVWithNames')",
-        "DESCRIBE TABLE url('http://127.0.0.1:9/', 'CSVWithNames')",
-        "SELECT * FROM eval('SELECT 1') SETTINGS allow_experimental_eval_table_function = 1",
-        "SELECT * FROM Python(os)",
-        "SELECT * FROM url('http://127.0.0.1:9/', 'LineAsString')",
-        "SELECT * FROM executable('id', 'LineAsString', 'a String')",
-        "INSERT INTO FUNCTION file('{folder}/out', 'CSV', 'a Int8') VALUES (1)",
-        "SELECT 1 INTO OUTFILE '{folder}/out'",
-        "SELECT 1 /* */ INTO\n  outfile '{folder}/out' TRUNCATE FORMAT CSV",
-        "EXPLAIN SELECT 1 INTO OUTFILE '{folder}/out'",
-        "SHOW TABLES INTO OUTFILE '{folder}/out'",
-        "SELECT 1; DROP TABLE quic_probe",
-        "SYSTEM STOP MERGES",
-        "SYSTEM JEMALLOC FLUSH PROFILE",
-        "KILL QUERY WHERE 1",
-        "SELECT * FROM format(Values, 'x String', '(file(''/etc/passwd''))')",
-        "SELECT 1 SETTINGS format_schema = '/etc/passwd'",
-        "SET format_template_row = '/etc/passwd'",
-        "SELECT * FROM s3('http://127.0.0.1:9/a/b')",
-        "SELECT * FROM filesystem('/etc')",
-    ],
+CHANGES = (
+    "INSERT INTO run (run) VALUES ('x')",
+    "DROP TABLE quic_probe",
+    "ALTER TABLE quic_probe DELETE WHERE 1",
+    "CREATE TABLE t (a Int8) ENGINE = Memory",
+    "CREATE TEMPORARY TABLE t (a Int8)",
+    "TRUNCATE TABLE quic_probe",
+    "OPTIMIZE TABLE quic_probe FINAL",
+    "RENAME TABLE run TO walk",
+    "SET readonly = 0",
+    "SELECT 1 SETTINGS readonly = 0",
+    "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+    "SELECT file('/etc/passwd')",
+    "SELECT `file`('/etc/passwd')",
+    "file('/etc/passwd')",
+    "SELECT arrayMap(file, ['/etc/passwd'])",
+    "SELECT * APPLY file FROM (SELECT '/etc/passwd' AS a)",
+    "SELECT * APPLY(x -> file(x)) FROM (SELECT '/etc/passwd' AS a)",
+    "EXPLAIN SELECT file('/etc/passwd')",
+    "DESCRIBE TABLE file('/etc/passwd', 'CSVWithNames')",
+    "DESCRIBE TABLE url('http://127.0.0.1:9/', 'CSVWithNames')",
+    "SELECT * FROM eval('SELECT 1') SETTINGS allow_experimental_eval_table_function = 1",
+    "SELECT * FROM Python(os)",
+    "SELECT * FROM url('http://127.0.0.1:9/', 'LineAsString')",
+    "SELECT * FROM executable('id', 'LineAsString', 'a String')",
+    "INSERT INTO FUNCTION file('{folder}/out', 'CSV', 'a Int8') VALUES (1)",
+    "SELECT 1 INTO OUTFILE '{folder}/out'",
+    "SELECT 1 /* */ INTO\n  outfile '{folder}/out' TRUNCATE FORMAT CSV",
+    "EXPLAIN SELECT 1 INTO OUTFILE '{folder}/out'",
+    "SHOW TABLES INTO OUTFILE '{folder}/out'",
+    "SELECT 1; DROP TABLE quic_probe",
+    "SYSTEM STOP MERGES",
+    "SYSTEM JEMALLOC FLUSH PROFILE",
+    "KILL QUERY WHERE 1",
+    "SELECT * FROM format(Values, 'x String', '(file(''/etc/passwd''))')",
+    "SELECT 1 SETTINGS format_schema = '/etc/passwd'",
+    "SET format_template_row = '/etc/passwd'",
+    "SELECT * FROM s3('http://127.0.0.1:9/a/b')",
+    "SELECT * FROM filesystem('/etc')",
 )
-def test_nothing_can_be_changed(tmp_path: Path, query: str) -> None:
+
+
+@pytest.mark.usefixtures("tables")
+def test_nothing_can_be_changed(tmp_path: Path) -> None:
+    for query in CHANGES:
+        with pytest.raises((UsageError, StoreError)):
+            ask.formatted(query.format(folder=tmp_path), "TSV")
+        assert not (tmp_path / "out").exists(), query
+    with open_store() as store:
+        assert store.rows("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
+
+
+@pytest.mark.usefixtures("tables")
+@drawn.parametrize("query", CHANGES, 3)
+def test_the_command_refuses_a_change_in_one_sentence(tmp_path: Path, query: str) -> None:
     done = run("sql", query.format(folder=tmp_path))
-    assert done.returncode == 2
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("firstflight: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
-    with open_store() as store:
-        assert store.rows("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
 
 
 @pytest.mark.usefixtures("tables")
@@ -186,7 +193,7 @@ def test_an_empty_store_says_what_to_do(place: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["chdb:", "sqlite:x", "clickhous://u:hidden@localhost:9000/db", "nonsense"])
-def test_stores_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_invalid_stores_are_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", url)
     done = run("sql", "SELECT 1")
     assert done.returncode == 2
@@ -210,7 +217,7 @@ def test_paths_that_chdb_would_misread_are_refused(tmp_path: Path, monkeypatch: 
 def test_a_store_that_is_no_folder_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], below: str
 ) -> None:
-    """No store is possible there, so the message does not call it empty."""
+    """There can be no store at this path, so the message does not call it empty."""
     (tmp_path / "file").write_text("", encoding="utf-8")
     store = tmp_path / "file" / below
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{store}")
@@ -239,7 +246,8 @@ def test_a_folder_with_other_files_does_not_become_a_store(
 
 HOLDER = """
 import sys, time
-from store import open_store
+from schemas import sql as sql_files
+from store import ask, open_store
 with open_store():
     print("open", flush=True)
     time.sleep(float(sys.argv[1]))
@@ -247,7 +255,7 @@ with open_store():
 
 
 def holder(seconds: float) -> subprocess.Popen[str]:
-    """Run a process that has the store open for so long."""
+    """Run a process that keeps the store open for `seconds`."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(seconds)], stdout=subprocess.PIPE, text=True
     )
@@ -257,7 +265,7 @@ def holder(seconds: float) -> subprocess.Popen[str]:
 
 
 @pytest.mark.usefixtures("tables")
-def test_others_wait_and_then_say_who_holds_it() -> None:
+def test_others_wait_and_then_name_the_holder() -> None:
     with holder(60) as other:
         began = time.monotonic()
         message = rf"for more than 1 s by process {other.pid} \(-c 60, since 20"
@@ -268,6 +276,19 @@ def test_others_wait_and_then_say_who_holds_it() -> None:
         other.wait()
     with open_store(wait_s=5) as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_short_query_does_not_import_arrow() -> None:
+    """The import costs a third of the query's CPU time."""
+    script = (
+        "import sys\nfrom cli.main import main\ntry:\n    main()\nfinally:\n"
+        "    print(sorted({'pyarrow', 'numpy', 'pandas', 'ssl'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "sql", "SELECT 1"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n[]\n", done.stderr
 
 
 @pytest.mark.usefixtures("tables")
@@ -303,3 +324,10 @@ def test_help_is_fast_to_import() -> None:
         script = f"import cli.{command}, sys; print([m for m in ('chdb', 'pyarrow') if m in sys.modules])"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"
+
+
+def test_a_fragment_takes_words() -> None:
+    text = sql_files.with_fragments("${of_run_with calibration, quic_handshake} AND ${of_run}")
+    assert "newest_runs.kind IN ('calibration', 'quic_handshake')" in text
+    assert "${arguments}" not in text and "newest_run)" in text
+    assert sql_files.with_fragments("${no_fragment}") == "${no_fragment}"

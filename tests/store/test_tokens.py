@@ -1,4 +1,4 @@
-"""SQL as tokens, compared with the engine's own lexer."""
+"""SQL tokens, compared with the engine's lexer."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
-def test_each_token_is_what_it_is(text: str, expected: list[tuple[Kind, str]]) -> None:
+def test_tokens_have_their_kind_and_text(text: str, expected: list[tuple[Kind, str]]) -> None:
     assert [(token.kind, token.text) for token in tokens(text)] == expected
 
 
 @pytest.mark.parametrize("text", ["'a", r"'a\'", "`a", '"a', "`a``", "/* a", "/* /* */", "a 'b"])
-def test_what_has_no_end_is_an_error(text: str) -> None:
+def test_unterminated_tokens_are_errors(text: str) -> None:
     with pytest.raises(ValueError, match="is not terminated"):
         list(tokens(text))
 
@@ -49,7 +49,7 @@ def test_what_has_no_end_is_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"), [("SELECT 1 -- x", "comment"), ("a)(b", "brackets"), ("(a", "brackets")]
 )
-def test_what_no_parser_gives_back_is_no_statement(text: str, why: str) -> None:
+def test_statements_with_comments_or_wrong_brackets_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Parsed(text)
 
@@ -58,8 +58,8 @@ def test_what_no_parser_gives_back_is_no_statement(text: str, why: str) -> None:
     "name",
     ["a'b", "a`b", 'a"b', "a\\b", "a\nb", "a\\'b", "--", "/*", "$$", "x y", "\\", "'", "``", "a\tb", "é"],
 )
-def test_names_are_those_that_the_engine_means(name: str) -> None:
-    """For any name, the tokens of the parser's text return it, and all others stay the same."""
+def test_names_are_parsed_as_the_engine_does(name: str) -> None:
+    """The tokens of the engine's formatted text contain any name unchanged, and the other tokens too."""
     engine = Engine()
     try:
         quoted = name.replace("\\", "\\\\").replace("`", "\\`")

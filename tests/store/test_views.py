@@ -1,4 +1,4 @@
-"""Table 1, as in the paper and by outcome, on rows made by hand that use every rule of definitions.md."""
+"""Table 1, as in the paper and by outcome, with handmade rows for every rule in definitions.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store import Store, open_store
 from store.load import loader
 from store.load.record_file import RecordFile
 
-from .rows import DAY_NS, probe, write
+from .rows import DAY_NS, RUN, probe, write
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -26,7 +26,7 @@ def ask(tmp_path: Path, rows: list[dict[str, Any]], query: str) -> list[dict[str
 
 
 def cell(repetition: int, vantage: str, iack: int, coalesced: int, **changes: Any) -> list[dict[str, Any]]:
-    """Return one vantage point and repetition: so many names with instant ACK, so many without."""
+    """Return rows for a vantage point and repetition, with the given numbers of names per outcome."""
     outcomes = ["iack"] * iack + ["coalesced"] * coalesced
     return [
         probe(outcome, domain=f"{n}.example", vantage=vantage, repetition=repetition, **changes)
@@ -42,7 +42,7 @@ def test_table1_takes_the_highest_share_and_the_widest_difference(tmp_path: Path
         + cell(2, "hong_kong", 3, 9)
     )
     assert ask(tmp_path, rows, "SELECT * FROM table1") == [
-        {"cdn": "Cloudflare", "domains": 12, "iack_share_max": 0.5, "variation": 0.25}
+        {"run": RUN, "cdn": "Cloudflare", "domains": 12, "iack_share_max": 0.5, "variation": 0.25}
     ]
 
 
@@ -74,10 +74,10 @@ def test_day_of_a_repetition_that_passes_midnight_is_its_first(tmp_path: Path) -
     [
         (probe("iack"), 1, 1),
         (probe("coalesced"), 1, 0),
-        # Two datagrams in either order, also when both arrived in the same microsecond.
+        # Two datagrams in either order, or in the same microsecond.
         (probe("sh_first"), 1, 1),
         (probe("iack", ack_us=20_000, sh_us=20_000), 1, 1),
-        # An answer to the second Initial counts for shares (only delay distributions leave it out).
+        # An answer to the second Initial counts for shares; only delay distributions exclude it.
         (probe("iack", attempts=2), 1, 1),
         (probe("sh_first", ack_us=None, ack_delay_raw=None, first_ack_range=None), 0, 0),
         (probe("iack", first_ack_range=1), 0, 0),
@@ -89,7 +89,9 @@ def test_day_of_a_repetition_that_passes_midnight_is_its_first(tmp_path: Path) -
     ],
     ids=lambda value: f"{value['outcome']}" if isinstance(value, dict) else None,
 )
-def test_what_counts_the_papers_way(tmp_path: Path, row: dict[str, Any], counted: int, iack: int) -> None:
+def test_probes_are_counted_as_in_the_paper(
+    tmp_path: Path, row: dict[str, Any], counted: int, iack: int
+) -> None:
     found = ask(tmp_path, [row], "SELECT domains, iack_domains, iack_share FROM iack_by_cdn")
     share = iack / counted if counted else None
     assert found == [{"domains": counted, "iack_domains": iack, "iack_share": share}]
@@ -125,9 +127,32 @@ def test_a_name_probed_again_is_one_name_and_all_its_probes(tmp_path: Path) -> N
     assert (row.domains, row.instant, row.counted, row.iack_share_max) == (2, 2, 4, 0.5)
     assert (share["names"], share["instant"], share["counted"], share["iack_share"]) == (2, 2, 4, 0.5)
     assert view == {"domains": 2, "iack_share_max": 0.5}
-    # Draws hold one name twice or both once: shares of 0, 2/4 and 2/3.
+    # A resample has one name twice or both names once, with shares of 0, 2/4 and 2/3.
     assert row.iack_share_max_interval is not None
     assert row.iack_share_max_interval == pytest.approx((0.0, 2 / 3))
+
+
+def test_a_delay_is_defined_for_the_first_instant_acks_that_count(tmp_path: Path) -> None:
+    rows = [
+        probe("iack", domain="first.example"),
+        probe("iack", domain="again.example", attempts=2),
+        probe("coalesced", domain="together.example"),
+        probe("sh_first", domain="late.example"),
+        probe("iack", domain="range.example", first_ack_range=3),
+        probe("iack", domain="second.example", address_rank=1),
+        probe("iack", domain="none.example", cdn=None, asn=None),
+        probe("timeout", domain="silent.example"),
+    ]
+    found = ask(tmp_path, rows, "SELECT domain, instant, delay_us FROM table1_probe ORDER BY domain")
+    assert [tuple(row.values()) for row in found] == [
+        ("again.example", True, None),
+        ("first.example", True, 3_200),
+        ("late.example", True, None),
+        ("together.example", False, None),
+    ]
+    with open_store() as store:
+        (counted,) = store.rows("SELECT sum(counted) AS n, sum(instant) AS instant FROM iack_by_cdn")
+    assert (counted["n"], counted["instant"]) == (4, 3)
 
 
 def test_others_comes_last_and_a_silent_cdn_has_no_share(tmp_path: Path) -> None:
@@ -137,9 +162,9 @@ def test_others_comes_last_and_a_silent_cdn_has_no_share(tmp_path: Path) -> None
         probe("coalesced", cdn="Akamai", domain="c.example"),
     ]
     assert ask(tmp_path, rows, "SELECT * FROM table1") == [
-        {"cdn": "Akamai", "domains": 1, "iack_share_max": 0, "variation": 0},
-        {"cdn": "Meta", "domains": 0, "iack_share_max": None, "variation": None},
-        {"cdn": "Others", "domains": 1, "iack_share_max": 1, "variation": 0},
+        {"run": RUN, "cdn": "Akamai", "domains": 1, "iack_share_max": 0, "variation": 0},
+        {"run": RUN, "cdn": "Meta", "domains": 0, "iack_share_max": None, "variation": None},
+        {"run": RUN, "cdn": "Others", "domains": 1, "iack_share_max": 1, "variation": 0},
     ]
 
 
@@ -149,7 +174,7 @@ def test_strict_counts_by_outcome_and_shows_what_it_leaves_out(tmp_path: Path) -
     rows = [probe(outcome, domain=f"{n}.example") for n, outcome in enumerate(outcomes)]
     rows.append(probe("iack", domain="range.example", first_ack_range=3))  # not counted as in the paper
     assert ask(tmp_path, rows, "SELECT * FROM table1_strict") == [
-        {"cdn": "Cloudflare", "domains": 5, "iack_share_max": 0.6, "variation": 0, "probes": 15}
+        {"run": RUN, "cdn": "Cloudflare", "domains": 5, "iack_share_max": 0.6, "variation": 0, "probes": 15}
         | {"iack": 3, "coalesced": 1, "sh_first": 1, "closed": 1, "ack_only": 1, "retry": 1}
         | {
             "version_negotiation": 1,
@@ -180,7 +205,7 @@ def test_table1_shows_the_run_that_began_last(tmp_path: Path) -> None:
 
 
 def _everything(store: Store) -> dict[str, list[dict[str, Any]]]:
-    views = ("newest_run", "iack_by_cdn", "table1", "table1_strict", "probes_by_day")
+    views = ("newest_run", "newest_runs", "iack_by_cdn", "table1", "table1_strict", "probes_by_day")
     answers = {view: store.rows(f"SELECT * FROM {view}") for view in views}
     for name in ("iack_share", "first_iack"):
         asked = query.load(name)
@@ -202,6 +227,7 @@ def test_rows_that_another_program_inserted_count_like_loaded_ones(tmp_path: Pat
         assert store.rows("SELECT sum(probes) AS n FROM probe_day")[0]["n"] == len(rows)
         assert inserted == _everything(store)
     assert inserted["table1"][0] == {
+        "run": RUN,
         "cdn": "Cloudflare",
         "domains": 10,
         "iack_share_max": 0.4,

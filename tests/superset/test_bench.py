@@ -1,6 +1,6 @@
-"""`make superset`: Superset in its own environment on a served store, its dashboard in Chromium.
+"""`make superset`: Superset in a virtual environment on a served store, and the dashboard in Chromium.
 
-With FIRSTFLIGHT_ARTEFACTS=FOLDER the screenshot is kept there.
+With FIRSTFLIGHT_ARTEFACTS=FOLDER, the screenshot is written there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STARTED_S = 600.0  # it migrates a database through all of Superset's versions
 
 @dataclass
 class Bench:
-    """A Superset that runs."""
+    """A running Superset."""
 
     url: str
     folder: Path
@@ -60,14 +60,14 @@ class Bench:
         return session
 
     def logs(self) -> str:
-        """Return the end of its logs."""
+        """Return the last part of each log file."""
         found = [self.folder / "load.log", self.folder / "superset.log"]
         return "\n".join(path.read_text()[-4000:] for path in found if path.exists())
 
 
 @pytest.fixture(scope="module")
 def bench(everything: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Superset on the store with rows of every kind."""
+    """Start Superset on the store with rows of every kind."""
     assert (start.ENVIRONMENT / "bin" / "gunicorn").exists(), "Superset is not installed: make superset-test"
     folder = tmp_path_factory.mktemp("bench") / "superset"
     with socket.socket() as free:
@@ -80,10 +80,10 @@ def bench(everything: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         stderr=subprocess.PIPE,
         text=True,
     )
-    one = Bench(f"http://127.0.0.1:{port}", folder, process)
+    started = Bench(f"http://127.0.0.1:{port}", folder, process)
     try:
-        until(lambda: answers(one), lambda: f"Superset answers: {one.logs()}", STARTED_S)
-        yield one
+        until(lambda: answers(started), lambda: f"Superset answers: {started.logs()}", STARTED_S)
+        yield started
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -95,7 +95,7 @@ def bench(everything: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def answers(bench: Bench) -> bool:
-    """Return whether it serves; the test fails if it has ended."""
+    """Return whether Superset answers; the test fails if the process has exited."""
     if bench.process.poll() is not None:
         assert bench.process.stderr is not None
         raise AssertionError(bench.process.stderr.read() + bench.logs())
@@ -107,14 +107,16 @@ def answers(bench: Bench) -> bool:
 def test_assets_are_imported_with_our_comments(bench: Bench) -> None:
     session = bench.session()
     listed = session.get(f"{bench.url}/api/v1/dataset/?q=(page_size:100)", timeout=60).json()["result"]
-    assert {one["table_name"] for one in listed} == set(superset.datasets())
-    (probe,) = (one for one in listed if one["table_name"] == "quic_probe")
+    assert {dataset["table_name"] for dataset in listed} == set(superset.datasets())
+    (probe,) = (dataset for dataset in listed if dataset["table_name"] == "quic_probe")
     found = session.get(f"{bench.url}/api/v1/dataset/{probe['id']}", timeout=60).json()["result"]
-    comments = {one["column_name"]: one["description"] for one in found["columns"]}
-    expected = {one["column_name"]: one["description"] for one in superset.dataset("quic_probe")["columns"]}
+    comments = {column["column_name"]: column["description"] for column in found["columns"]}
+    expected = {
+        column["column_name"]: column["description"] for column in superset.dataset("quic_probe")["columns"]
+    }
     assert comments == expected
     charts = session.get(f"{bench.url}/api/v1/chart/?q=(page_size:100)", timeout=60).json()["result"]
-    assert {one["slice_name"] for one in charts} == {one.title for one in superset.CHARTS}
+    assert {chart["slice_name"] for chart in charts} == {chart.title for chart in superset.CHARTS}
 
 
 def test_the_password_of_the_store_is_not_in_supersets_database(bench: Bench) -> None:
@@ -127,7 +129,7 @@ def test_the_password_of_the_store_is_not_in_supersets_database(bench: Bench) ->
     assert {p.stat().st_mode & 0o077 for p in (bench.folder, bench.folder / "store_url")} == {0}
 
 
-def test_nobody_sees_anything_without_login(bench: Bench) -> None:
+def test_nothing_is_visible_without_login(bench: Bench) -> None:
     for path in ("/api/v1/dataset/", "/api/v1/chart/", "/superset/dashboard/firstflight/", "/sqllab/"):
         answer = requests.get(bench.url + path, timeout=60, allow_redirects=False)
         assert answer.status_code in (302, 401, 403), path
@@ -137,7 +139,7 @@ def test_nobody_sees_anything_without_login(bench: Bench) -> None:
 
 def test_the_dashboard_in_a_browser(bench: Bench, browser: Browser) -> None:
     browser.open(f"{bench.url}/login/", (1400, 1000))
-    fields = until(lambda: form(browser), "the form of the login")
+    fields = until(lambda: form(browser), "the login form")
     fields[0].send_keys("admin")
     fields[1].send_keys(bench.password, Keys.ENTER)
     until(lambda: "/login" not in browser.driver.current_url, "the login")
@@ -152,7 +154,7 @@ def test_the_dashboard_in_a_browser(bench: Bench, browser: Browser) -> None:
     with open_store(served(bench)) as store:
         (total,) = store.rows("SELECT sum(probes) AS n FROM probes_by_day")
     assert re.sub(r"\D", "", shown["number"]) == str(total["n"])
-    # Only Superset's own pixel is asked of another host, and the policy stops that in the browser.
+    # Superset's tracking pixel is the only request to another host, and the policy blocks it in the browser.
     elsewhere = foreign(browser)
     assert {host for host, stopped in elsewhere if not stopped} == set()
     assert {host for host, _ in elsewhere} <= {"apachesuperset.gateway.scarf.sh"}
@@ -164,7 +166,7 @@ def still(browser: Browser) -> bytes:
 
 
 def foreign(browser: Browser) -> set[tuple[str, bool]]:
-    """Return the other hosts of which the pages asked something, and whether the policy stopped it."""
+    """Return the other hosts that the pages sent requests to, and whether the policy blocked the requests."""
     hosts: dict[str, str] = {}
     stopped = set()
     for entry in browser.driver.get_log("performance"):
@@ -179,13 +181,13 @@ def foreign(browser: Browser) -> set[tuple[str, bool]]:
 
 
 def form(browser: Browser) -> list[Any]:
-    """Return the fields of the login form: name and password; none yet if the page is not drawn."""
+    """Return the fields of the login form, name and password; empty until the page is rendered."""
     found = browser.driver.find_elements("css selector", "input#username, input#password")
     return found if len(found) == 2 else []
 
 
 def state(browser: Browser) -> dict[str, Any]:
-    """Return what the dashboard shows: finished charts, faults in them, the big number."""
+    """Return the state of the dashboard: finished charts, errors in them, the big number."""
     found: dict[str, Any] = browser.script(
         """
         const holders = [...document.querySelectorAll('.dashboard-component-chart-holder')];
@@ -202,7 +204,7 @@ def state(browser: Browser) -> dict[str, Any]:
 
 
 def served(bench: Bench) -> str:
-    """Return the address of the store that Superset asks, for our own client."""
+    """Return the address of the store that Superset queries, in the form for our client."""
     return (bench.folder / "store_url").read_text().strip().replace("clickhouse+native:", "clickhouse:")
 
 
@@ -221,10 +223,10 @@ def test_it_ends_in_order_and_starts_again_with_the_same_secrets(bench: Bench, e
         text=True,
     )
     try:
-        one = Bench(bench.url, bench.folder, again)
-        until(lambda: answers(one), lambda: f"Superset answers: {one.logs()}", STARTED_S)
+        restarted = Bench(bench.url, bench.folder, again)
+        until(lambda: answers(restarted), lambda: f"Superset answers: {restarted.logs()}", STARTED_S)
         assert {name: (bench.folder / name).read_text() for name in kept} == kept
-        assert one.session().get(f"{bench.url}/api/v1/dashboard/firstflight", timeout=60).ok
+        assert restarted.session().get(f"{bench.url}/api/v1/dashboard/firstflight", timeout=60).ok
     finally:
         again.send_signal(signal.SIGTERM)
         assert again.wait(timeout=120) == 0

@@ -1,4 +1,4 @@
-"""Runs the engine of the TCP option survey, and servers with given options in their own namespaces."""
+"""Runs the engine of the TCP option survey, and servers with given options in separate namespaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PORT = 443
 ALLOW = ("--allow-net", "10.77.0.0/16", "--allow-net", "fd77::/16")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
 OFFERED = {"tcp_timestamps": 1, "tcp_sack": 1, "tcp_window_scaling": 1, "tcp_ecn": 1}
-# Its argument is the largest window, 0: the system's.
+# The argument is the largest window; 0 selects the system's default.
 LISTENER = (
     f"import socket, sys; s = socket.create_server(('', {PORT}), family=socket.AF_INET6, backlog=1000, "
     "dualstack_ipv6=True); window = int(sys.argv[1])\n"
@@ -28,13 +28,13 @@ LISTENER = (
     "print('READY', flush=True)\n"
     "while True: s.accept()[0].close()"
 )
-# For the first SYN alone: the quota ends within the second one.
+# Drops only the first SYN: the quota is exhausted within the second.
 FIRST_SYN = "tcp flags & (syn | ack) == syn quota until 100 bytes drop"
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server: its sysctls, MTU, what its firewall does with SYNs, and its largest window."""
+    """A server: sysctls, MTU, firewall rule for SYNs, and largest window."""
 
     sysctls: dict[str, int] = field(default_factory=dict)
     mtu: int = 1500
@@ -60,7 +60,7 @@ SERVERS = {
 
 @dataclass
 class Done:
-    """The output of a run of the engine."""
+    """The output from a run of the engine."""
 
     status: int
     rows: dict[str, dict[str, Any]]
@@ -68,7 +68,7 @@ class Done:
 
 
 class World:
-    """A client's namespace with a link to each server's."""
+    """A client's namespace with a link to each server's namespace."""
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
@@ -86,48 +86,48 @@ class World:
 
     @staticmethod
     def inside(namespace: subprocess.Popen[str], *argv: object) -> list[str]:
-        """Return the command that runs another one in a namespace."""
+        """Return the command line that runs `argv` in a namespace."""
         return ["nsenter", "--target", str(namespace.pid), "--net", *map(str, argv)]
 
     def sysctl(self, namespace: subprocess.Popen[str], name: str, value: object) -> None:
-        """Set a value of TCP in a namespace."""
+        """Set a TCP sysctl in a namespace."""
         script = f"echo {value} > /proc/sys/net/ipv4/{name}"
         subprocess.run(self.inside(namespace, "sh", "-c", script), check=True)
 
     def add(self, number: int, server: Server) -> str:
-        """Start a server; return its IPv4 address (`v6` has the other one)."""
-        near, far, here = f"10.77.{number}.1", f"10.77.{number}.2", self._namespace()
+        """Start a server; return the IPv4 address (`v6` returns the IPv6 address)."""
+        near, far, server_namespace = f"10.77.{number}.1", f"10.77.{number}.2", self._namespace()
         steps = [
-            (self.client, f"ip link add s{number} type veth peer name eth0 netns {here.pid}"),
+            (self.client, f"ip link add s{number} type veth peer name eth0 netns {server_namespace.pid}"),
             (self.client, f"ip addr add {near}/24 dev s{number}"),
             (self.client, f"ip link set s{number} up"),
             (self.client, f"ip addr add fd77:0:0:{number}::1/64 dev s{number} nodad"),
-            (here, f"ip addr add {far}/24 dev eth0"),
-            (here, f"ip addr add {self.v6(number)}/64 dev eth0 nodad"),
-            (here, f"ip link set eth0 mtu {server.mtu} up"),
+            (server_namespace, f"ip addr add {far}/24 dev eth0"),
+            (server_namespace, f"ip addr add {self.v6(number)}/64 dev eth0 nodad"),
+            (server_namespace, f"ip link set eth0 mtu {server.mtu} up"),
         ]
         if server.rule:
             chain = "{ type filter hook input priority 0; }"
             steps += [
-                (here, "nft add table ip t"),
-                (here, f"nft add chain ip t i '{chain}'"),
-                (here, f"nft 'add rule ip t i tcp dport {PORT} {server.rule}'"),
+                (server_namespace, "nft add table ip t"),
+                (server_namespace, f"nft add chain ip t i '{chain}'"),
+                (server_namespace, f"nft 'add rule ip t i tcp dport {PORT} {server.rule}'"),
             ]
         for namespace, step in steps:
             subprocess.run(self.inside(namespace, "sh", "-c", step), check=True)
         for name, value in server.sysctls.items():
-            self.sysctl(here, name, value)
+            self.sysctl(server_namespace, name, value)
         if server.listens:
-            self._start(self.inside(here, sys.executable, "-c", LISTENER, server.window))
+            self._start(self.inside(server_namespace, sys.executable, "-c", LISTENER, server.window))
         return far
 
     @staticmethod
     def v6(number: int) -> str:
-        """Return the IPv6 address of a server."""
+        """Return a server's IPv6 address."""
         return f"fd77:0:0:{number}::2"
 
     def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> Done:
-        """Run the engine in the client's namespace over (address, name)."""
+        """Run the engine in the client's namespace for targets (address, name)."""
         path = folder / "targets.csv"
         path.write_text("ip,domain,port\n" + "".join(f"{ip},{name},\n" for ip, name in targets))
         argv = engine("--targets", path, *ALLOW, *FAST, *options)
@@ -138,7 +138,7 @@ class World:
         return Done(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
 
     def close(self) -> None:
-        """End everything in it."""
+        """Kill all processes in it."""
         for process in reversed(self._processes):
             process.kill()
         for process in self._processes:
@@ -164,7 +164,7 @@ def world() -> Iterator[World]:
 
 @dataclass
 class Captured:
-    """The rows of all servers, and the capture of their packets."""
+    """The servers' rows, and the capture of their packets."""
 
     rows: dict[str, dict[str, Any]]
     pcap: Path
@@ -172,7 +172,7 @@ class Captured:
 
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
-    """All servers asked once, with a capture beside it."""
+    """Probe all servers once, and capture the packets."""
     folder, found = tmp_path_factory.mktemp("survey"), World()
     try:
         for name, value in OFFERED.items():

@@ -1,4 +1,4 @@
-"""Each row is what the server's sysctls and firewall say, and what the capture shows."""
+"""Each row matches the server's sysctls and firewall, and the capture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ ANSWERED = sorted(set(SERVERS) - set(UNANSWERED))
 
 def test_every_target_has_a_row_with_the_columns_of_the_kind(captured: Captured) -> None:
     assert sorted(captured.rows) == sorted(SERVERS)
-    described = [one.name for one in records.load("tcp_option").columns if one.source == "tcp_options"]
+    described = [
+        column.name for column in records.load("tcp_option").columns if column.source == "tcp_options"
+    ]
     for row in captured.rows.values():
         assert list(row) == described
 
@@ -51,7 +53,7 @@ def test_without_an_answer_nothing_is_known(captured: Captured, name: str) -> No
     assert [row[column] for column in unknown] == [None] * len(unknown)
 
 
-def test_a_lost_syn_is_asked_about_again(captured: Captured) -> None:
+def test_a_lost_syn_is_sent_again(captured: Captured) -> None:
     assert captured.rows["first-lost.test"]["connects"] == 2
     assert {captured.rows[name]["connects"] for name in ANSWERED if name != "first-lost.test"} == {1}
 
@@ -75,7 +77,7 @@ def test_the_capture_shows_the_same(captured: Captured) -> None:
 
 
 def test_a_largest_segment_that_the_window_hides_is_null(world: World, tmp_path: Path) -> None:
-    """The SYN-ACK's window is the largest multiple of a segment up to the server's."""
+    """The window in the SYN-ACK is the largest multiple of the segment size up to the server's window."""
     targets = [
         (world.add(1, Server(window=2048)), "small.test"),
         (world.add(2, Server(window=16_384)), "large.test"),
@@ -93,7 +95,9 @@ def test_a_lost_syn_without_another_try_leaves_ecn_unknown(world: World, tmp_pat
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_what_is_not_offered_is_null_and_said(world: World, tmp_path: Path, option: str) -> None:
+def test_an_option_that_is_not_offered_is_null_and_reported(
+    world: World, tmp_path: Path, option: str
+) -> None:
     sysctl = OPTIONS[option]
     ip = world.add(1, Server())
     world.sysctl(world.client, sysctl, 0)
@@ -113,7 +117,7 @@ def test_no_sysctl_of_the_namespace_is_changed(world: World, tmp_path: Path) -> 
 
 
 def test_options_by_ipv6_are_those_of_the_server(world: World, tmp_path: Path) -> None:
-    """IPv6 has the same settings; its header takes 20 bytes more from the MTU."""
+    """IPv6 uses the same settings; its header leaves 20 bytes less of the MTU."""
     for number, server in enumerate((Server(mtu=1400), Server({"tcp_sack": 0}), Server(listens=False))):
         world.add(number, server)
     targets = [(World.v6(number), f"n{number}.test") for number in range(3)]
@@ -153,7 +157,7 @@ def test_segments_are_resumed(world: World, tmp_path: Path) -> None:
     assert found["outcomes"]["answered"] == 2
 
 
-def test_the_ports_and_the_source_are_those_that_are_asked_for(world: World, tmp_path: Path) -> None:
+def test_the_given_ports_and_source_are_used(world: World, tmp_path: Path) -> None:
     targets = [(world.add(1, Server()), "a.test")]
     options = ("--ports", "61000-61001", "--source", "10.77.1.1")
     row = world.ask(tmp_path, targets, *options).rows["a.test"]
@@ -170,7 +174,7 @@ def test_the_ports_and_the_source_are_those_that_are_asked_for(world: World, tmp
         ("nonsense,,", ALLOW, 1, "1 lines of"),
     ],
 )
-def test_what_is_refused_and_said(
+def test_refusals_are_reported(
     tmp_path: Path, targets: str, options: tuple[str, ...], status: int, message: str
 ) -> None:
     path = tmp_path / "targets.csv"

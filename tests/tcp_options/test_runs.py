@@ -20,14 +20,14 @@ from tests.shared_limits import EACH, check_turns
 from tests.tcp_options.conftest import engine
 from tests.waiting import until
 
-# At the slow rate they take 15 s: a stall of the test does not let a run finish that is to be stopped.
+# At the slow rate, this takes 15 s, so that a run does not finish before a stalled test stops it.
 COUNT = 600
 SLOW, REST = ("--rate", "40"), ("--rate", "500")
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """The port of a server on all loopback addresses that accepts and closes."""
+    """The port of a server on all loopback addresses. It accepts and closes connections."""
     server = socket.create_server(("0.0.0.0", 0), backlog=1000)
 
     def accept() -> None:
@@ -51,18 +51,18 @@ def names(port: int, count: int = COUNT) -> list[Target]:
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:
-    """Start the engine; its messages can be read."""
+    """Start the engine; the stderr is a pipe."""
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def finish(command: Sequence[str]) -> None:
-    """Run the engine to its end."""
+    """Run the engine to the end."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path, port: int, how: signal.Signals) -> None:
+def test_a_stopped_run_resumes_where_it_was(tmp_path: Path, port: int, how: signal.Signals) -> None:
     path = write_targets(tmp_path / "t.csv", names(port))
     folder, summary = tmp_path / "segments", tmp_path / "summary.json"
     common = engine("--targets", path, "--segments", folder, "--summary", summary, *LOOPBACK, *FAST)
@@ -83,7 +83,9 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path, port: int, h
     rows = rows_of(folder)
     assert sorted(row["target"] for row in rows) == list(range(2, COUNT + 2))
     assert {row["outcome"] for row in rows} == {"answered"}
-    assert before.items() <= {row["target"]: row["sent_at"] for row in rows}.items(), "none was asked again"
+    assert before.items() <= {row["target"]: row["sent_at"] for row in rows}.items(), (
+        "a target was probed again"
+    )
     assert json.loads(summary.read_text())["resumed"] == len(before)
 
 
@@ -131,13 +133,13 @@ def test_a_paused_group_waits(tmp_path: Path, port: int, last: str, status: int,
     def of_group(number: int) -> list[str]:
         return [row["detail"] for row in rows_of(folder) if row["ip"] == f"127.7.{number - 1}.1"]
 
-    until(lambda: len(of_group(1)) == 30, "all of group 1")
-    held = len(of_group(2))
-    assert held < 20 and fed.poll() is None, "targets of group 2 are waited for"
+    until(lambda: len(of_group(1)) == 30, "all targets of group 1")
+    sent_before = len(of_group(2))
+    assert sent_before < 20 and fed.poll() is None, "the engine must wait for targets of group 2"
     _, messages = fed.communicate(last, timeout=60)
     assert fed.returncode == status, messages
-    assert len(of_group(2)) == (held if status else 30)
-    assert of_group(2).count(REFUSED_DETAIL) == (30 - held if blocked else 0)
+    assert len(of_group(2)) == (sent_before if status else 30)
+    assert of_group(2).count(REFUSED_DETAIL) == (30 - sent_before if blocked else 0)
 
 
 def test_a_broken_command_is_3(tmp_path: Path, port: int) -> None:
@@ -148,7 +150,7 @@ def test_a_broken_command_is_3(tmp_path: Path, port: int) -> None:
 
 
 def test_turns_keep_two_engines_apart(tmp_path: Path, port: int) -> None:
-    """Two engines share 20 connections a second to one prefix; no server gets more, nor both at once."""
+    """Two engines share 20 connections a second to a prefix. Together they keep the limit, and take turns."""
     path = write_targets(tmp_path / "t.csv", [("127.7.0.1", f"n{n}.test", port) for n in range(EACH)])
     limits = ("--rate", 500, "--per-address-rate", 0, "--per-prefix-rate", 20)
     running = []

@@ -1,4 +1,4 @@
-"""The stage tcp_options in a run: behind a namespace that offers all options, and in the store."""
+"""The tcp_options stage in a run: in a masqueraded namespace that offers all options, and in the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose names are resolved by hand: what a resolver answers is not what is tested."""
+    """A run with handwritten DNS answers, because this file does not test resolution."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "names.txt").write_text("a.test\n")
@@ -53,11 +53,11 @@ sources = ["198.18.9.1"]
 """)
     made = Run.create(*settings.load(tmp_path / "c.toml"))
     assert world.run("stage", "as_data", "--run", made.id).returncode == 0
-    own: dict[str, Any] = {"run": made.id, "vantage": "here", "repetition": 1}
+    common: dict[str, Any] = {"run": made.id, "vantage": "here", "repetition": 1}
     answers = [
-        answer("four.test", "A", address=SERVER_V4, answer_rank=0, **own),
-        answer("six.test", "AAAA", address=SERVER_V6, answer_rank=0, **own),
-        answer("blocked.test", "A", address=BLOCKED, answer_rank=0, **own),
+        answer("four.test", "A", address=SERVER_V4, answer_rank=0, **common),
+        answer("six.test", "AAAA", address=SERVER_V6, answer_rank=0, **common),
+        answer("blocked.test", "A", address=BLOCKED, answer_rank=0, **common),
     ]
     write(made.layout.dns_answer(made.key("here", 1)), answers, "dns_answer")
     return made
@@ -78,7 +78,7 @@ def test_all_options_are_offered_and_the_rows_reach_the_store(world: World, run:
     }
     for name in ("four.test", "six.test"):
         row = rows[name]
-        # The server's kernel has Linux's defaults: it accepts ECN and agrees to all others.
+        # The server's kernel has Linux's defaults: it accepts ECN and all other options.
         assert (row["ecn"], row["sack"], row["window_scaling"], row["timestamps"]) == (True,) * 4
         assert row["rtt_us"] >= 10_000
         assert row["network_paused_at"] is None
@@ -91,13 +91,13 @@ def test_all_options_are_offered_and_the_rows_reach_the_store(world: World, run:
     assert not report.warnings
     assert world.run("load", run.id).returncode == 0
     asked = world.run("query", "tcp_options", "--param", f"run={run.id}", "--format", "JSONEachRow")
-    found = {row["of_cdn"]: row for row in map(json.loads, asked.stdout.splitlines())}
+    found = {row["cdn"]: row for row in map(json.loads, asked.stdout.splitlines())}
     assert {name: row["answered"] for name, row in found.items()} == {"Cloudflare": 1, "Others": 1}
     assert {row["ecn_share"] for row in found.values()} == {1}
 
 
-def test_where_nothing_forwards_it_offers_what_the_machine_does(world: World, run: Run) -> None:
-    """Options that are not offered are null, and the report says how to have them."""
+def test_without_forwarding_the_machines_options_are_offered(world: World, run: Run) -> None:
+    """Options that the client does not offer are null, and the report tells how to enable them."""
     world.inside("v", "echo 0 > /proc/sys/net/ipv4/ip_forward")
     try:
         done = world.run("stage", "tcp_options", "--run", run.id, *HERE)

@@ -1,4 +1,4 @@
-"""What every own client of the testbed refuses, in one line each, and what it says of itself."""
+"""Shared checks of the testbed's clients: bad arguments, blocked addresses and version output."""
 
 from __future__ import annotations
 
@@ -39,18 +39,20 @@ ELSEWHERE: tuple[list[str], ...] = ([], ["allow-net=127.0.1.0/24"], ["allow-net=
 def programs() -> list[str]:
     """Return the clients that `make setup` builds."""
     clients = [stack.client for stack in stacks.load().values() if stack.client]
-    names = [str(one.program) for one in clients if one.program and not one.package]
+    names = [
+        str(definition.program) for definition in clients if definition.program and not definition.package
+    ]
     return sorted(name for name in names if name != "firstflight-quic-download")
 
 
 def run(program: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a client to its end."""
+    """Run a client until it exits."""
     argv = [str(binaries.find(program)), *arguments]
     return subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
 
 
 def refuses_in_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
-    """Check what a client says to a line of WRONG."""
+    """Check that a client refuses an entry of WRONG with one line on standard error."""
     done = run(program, *arguments, given=given)
     assert done.returncode == 2
     assert message in done.stderr
@@ -66,19 +68,19 @@ def contacts_no_other_address(program: str, networks: list[str]) -> None:
 
 
 def takes_the_networks_of_the_policy(program: str) -> None:
-    """Check that it takes each range in which --allow-net is accepted, and nothing of twice its size."""
+    """Check that it accepts each range in which --allow-net is allowed, and no network of twice that size."""
     lines = Path(egress.__file__).with_name("special_networks.csv").read_text(encoding="utf-8").splitlines()
     ranges = [ip_network(line.split(",")[0]) for line in lines if ",allowable," in line]
     assert len(ranges) == 8
-    done = run(program, *(f"allow-net={one}" for one in ranges))
+    done = run(program, *(f"allow-net={network}" for network in ranges))
     assert (done.returncode, done.stderr) == (0, "")
-    for one in ranges:
-        wider = one.supernet()
+    for network in ranges:
+        wider = network.supernet()
         assert run(program, f"allow-net={wider}").returncode == 2, wider
 
 
 def needs_its_roots(program: str) -> None:
-    """Check that one inside them is not blocked, but fails without a readable file of roots."""
+    """Check that an address inside the networks is not blocked, but fails without a readable roots file."""
     done = run(program, "allow-net=127.0.0.0/24", given=json.dumps({**REQUEST, "roots": "/nowhere"}) + "\n")
     ready, answer = (json.loads(line) for line in done.stdout.splitlines())
     assert "/" in ready["ready"]
@@ -92,8 +94,12 @@ def says_what_it_is(program: str) -> None:
     ready = json.loads(run(program, "allow-net=127.0.0.0/8").stdout)["ready"]
     (stack,) = (
         name
-        for name, one in stacks.load().items()
-        if program in (one.client and one.client.program, one.logging and one.logging.program)
+        for name, definition in stacks.load().items()
+        if program
+        in (
+            definition.client and definition.client.program,
+            definition.logging and definition.logging.program,
+        )
     )
     assert ready == f"{stack}/{stacks.find(stack).version.known()}"
     assert run(program, "--version").stdout == f"{program} 0.1.0\n"

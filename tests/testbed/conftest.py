@@ -1,4 +1,4 @@
-"""The testbed's stacks, as a new machine has them: without what its user has built from a source."""
+"""Load the testbed's stacks as on a new machine: programs that the user built from source are hidden."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unittest import mock
 from testbed import stacks
 from testbed.stacks.from_source import Source
 
-# Before the first test module asks for them, which some do when they are read.
+# Some test modules load the stacks when they are imported, so this runs first.
 stacks.load.cache_clear()
 with mock.patch.object(Source, "command", return_value=None):
     stacks.load()

@@ -48,7 +48,7 @@ def answer(
     environment: Mapping[str, str] | None = None,
     logged: bool = False,
 ) -> dict[str, Any]:
-    """Return a client's answer to a request of a server that is configured so.
+    """Return a client's answer to a request from a server that is configured so.
 
     It trusts the authority of `folder`; `environment` is added to the client's. `logged`: by the client that
     writes a log.

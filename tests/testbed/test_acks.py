@@ -1,4 +1,4 @@
-"""Acknowledgements: model, medians of cells, expectations and text, from rows made by hand."""
+"""Acknowledgements: model, medians of cells, expectations and text, from hand-made rows."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from testbed.experiment import experiment
+from testbed import measures
 from testbed.experiment.cell import Cell
-from testbed.experiment.experiment import Experiment
-from testbed.measures import results
-from testbed.measures.acks import asymmetry, cells, checks, model, paired, survey
-from testbed.measures.page import Check
+from testbed.measures import ack_asymmetry, ack_survey
+from testbed.measures.acknowledgements import cells, checks, model, paired
+from testbed.measures.acknowledgements.cells import Acks
+from testbed.summary import Check
 from testbed.trials import trial_row
+from tests.testbed.experiments import find
+from tests.testbed.experiments import text as text_of
 
 
-def named(name: str, **where: object) -> Cell:
+def named(name: str, **values: object) -> Cell:
     """Return the one cell of an experiment that has all of `where`."""
+    found: Cell
     (found,) = (
         cell
-        for cell in experiment.find(name).cells()
-        if all(getattr(cell, field) == value for field, value in where.items())
+        for cell in find(name).cells()
+        if all(getattr(cell, field) == value for field, value in values.items())
     )
     return found
 
 
 def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
-    """Return the row of a trial that was done, with 855 packets and an ACK for every ratio of them."""
+    """Return the row for a completed trial with 855 packets and one ACK for every `ack_ratio` packets."""
     ratio = cell.ack_ratio or 2
     made = {
         **trial_row.without_trial("x", cell, repetition, "done", None),
@@ -51,15 +54,15 @@ def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
 
 
 def test_the_model_is_the_paper_s() -> None:
-    """By hand: 800 packets in tens, and 20 of the ACKs by the timer, which covered five packets each."""
+    """By hand: an ACK for every ten of 800 packets; the timer sent 20 of the ACKs, for five packets each."""
     assert model.acks(800, 10, 20) == 90
-    # 2 x 1280 / 67 of the way back's rate: the paper's 38:1.
+    # 2 x 1280 / 67 times the rate of the way back: the paper's 38:1.
     assert model.forward_limit_mbit(1, 2, 1280, 67) == pytest.approx(38.2, abs=0.05)
     assert model.forward_limit_mbit(1, 10, 1280, 67) == pytest.approx(191, abs=0.1)
 
 
 def test_a_cell_has_medians_and_what_was_published() -> None:
-    one = experiment.find("ack-ratio")
+    experiment = find("ack-ratio")
     cell = named("ack-ratio", rtt_ms=638, ack_ratio=10)
     rows = [
         trial(cell, 1, acks_by_count=60, acks_by_timer=40, transfer_us=5_000_000),
@@ -67,7 +70,7 @@ def test_a_cell_has_medians_and_what_was_published() -> None:
         trial(cell, 3, acks_by_count=80, acks_by_timer=20, transfer_us=9_000_000),
         trial_row.without_trial("x", cell, 4, "timeout", None),
     ]
-    (found,) = cells.cells(one, rows)
+    (found,) = cells.cells(experiment, rows)
     assert (found.done, found.trials, found.outcomes) == (3, 4, "done 3, timeout 1")
     assert (found.transfer_ms, found.timer_percent, found.reordering_percent) == (6000, 30, 0)
     assert found.model_acks == 85.5 + 15
@@ -75,17 +78,17 @@ def test_a_cell_has_medians_and_what_was_published() -> None:
     assert found.client_percent == pytest.approx(100 * 65 * 85 / 1_050_000, abs=0.01)
     assert found.bundled_percent == 0
     late = named("ack-ratio", rtt_ms=638, ack_ratio=100, ack_delay_ms=125)
-    (other,) = cells.cells(one, [trial(late)])
+    (other,) = cells.cells(experiment, [trial(late)])
     assert (other.published_client_percent, other.published_transfer_ms) == (0.25, None)
 
 
-def test_what_was_not_acknowledged_has_no_share() -> None:
+def test_unacknowledged_datagrams_have_no_share() -> None:
     cell = named("ack-ratio", rtt_ms=95, ack_ratio=2)
     nothing = {**trial(cell), **dict.fromkeys(trial_row.ACK_MEASURES)}
-    (found,) = cells.cells(experiment.find("ack-ratio"), [nothing])
+    (found,) = cells.cells(find("ack-ratio"), [nothing])
     assert (found.acks, found.model_acks, found.timer_percent, found.bundled_percent) == (None,) * 4
     with pytest.raises(InputError, match="has no cell elsewhere any more"):
-        cells.cells(experiment.find("ack-ratio"), [{**trial(cell), "cell": "elsewhere"}])
+        cells.cells(find("ack-ratio"), [{**trial(cell), "cell": "elsewhere"}])
 
 
 def lossless(**times_us: int) -> list[dict[str, Any]]:
@@ -97,43 +100,49 @@ def lossless(**times_us: int) -> list[dict[str, Any]]:
 
 
 def met(found: list[Check], about: str) -> list[bool]:
-    return [one.met for one in found if about in one.about]
+    return [check.met for check in found if about in check.about]
 
 
 def test_expectations_without_loss() -> None:
-    one = experiment.find("ack-ratio")
-    found = checks.checks(one, lossless(ar2=440_000, ar10=450_000))
+    experiment = find("ack-ratio")
+    found = checks.checks(experiment, lossless(ar2=440_000, ar10=450_000))
     # The model twice, fewer ACKs, no later, less than 1 %, and a larger share by the timer.
     assert [check.met for check in found] == [True] * 6
     assert met(found, "RTT 30 ms, ratio 10") == [True, True]
-    late = checks.checks(one, lossless(ar2=440_000, ar10=480_000))
+    late = checks.checks(experiment, lossless(ar2=440_000, ar10=480_000))
     assert [check.found for check in late if not check.met] == ["+40.0 ms"]
-    # Half of the ACKs that the model says.
+    # Half of the ACKs that the model predicts.
     rows = [{**row, "ack_packets": row["ack_packets"] // 2} for row in lossless(ar2=1, ar10=1)]
-    assert [check.met for check in checks.checks(one, rows)][:3] == [False, False, True]
+    assert [check.met for check in checks.checks(experiment, rows)][:3] == [False, False, True]
 
 
 def test_cells_are_compared_with_those_of_the_same_delay() -> None:
-    """And each ratio with the next one."""
+    """Each ratio is compared with the next larger one."""
     wanted = [(2, 25), (10, 25), (20, 25), (100, 25), (100, 125)]
     rows = [
         trial(named("ack-ratio", rtt_ms=638, ack_ratio=ratio, ack_delay_ms=late), acks_by_timer=1 + number)
         for number, (ratio, late) in enumerate(wanted)
     ]
-    found = checks.checks(experiment.find("ack-ratio"), rows)
-    assert [one.about for one in found if "takes as long" in one.expected] == [
+    found = checks.checks(find("ack-ratio"), rows)
+    assert [check.about for check in found if "takes as long" in check.expected] == [
         f"RTT 638 ms, ratio {ratio}" for ratio in (10, 20, 100)
     ]
-    assert [one.about for one in found if "larger share" in one.expected] == [
+    assert [check.about for check in found if "larger share" in check.expected] == [
         f"RTT 638 ms, ratio {pair}" for pair in ("10 after 2", "20 after 10", "100 after 20")
     ]
 
 
-def own(*further: dict[str, Any]) -> Experiment:
-    """Return an experiment of one's own: ratios 2 and 10 under each of the `further` conditions."""
-    held = {"client": "quinn", "server": "quinn", "answering": "wfc", "rtt_ms": 30, "body_bytes": 1_000_000}
+def acks_of(*further: dict[str, Any]) -> Acks:
+    """Return a user's own experiment: ratios 2 and 10 under each of the `further` conditions."""
+    conditions = {
+        "client": "quinn",
+        "server": "quinn",
+        "answering": "wfc",
+        "rtt_ms": 30,
+        "body_bytes": 1_000_000,
+    }
     given = [{"ack_ratio": ratio, **more} for more in further for ratio in (2, 10)]
-    return Experiment.model_validate({"title": "own", "measure": "acks", "held": held, "cell": given})
+    return Acks.model_validate({"title": "own", "measure": "acks", "held": conditions, "cell": given})
 
 
 NAMED = {"named": ("drop_to_client", "drop_to_server", "reorder_to_client", "reorder_to_server")}
@@ -150,13 +159,13 @@ UNCLEAN: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("further", "words"), UNCLEAN)
-def test_what_is_lost_or_late_is_not_without_loss(further: dict[str, Any], words: str) -> None:
-    """Nothing that is true without loss is expected of it, and it is compared with its like."""
-    one = own({}, further)
-    rows = [trial(cell, acks_by_timer=cell.ack_ratio) for cell in one.cells()]
-    found = cells.cells(one, rows)
+def test_cells_with_loss_or_delay_are_not_without_loss(further: dict[str, Any], words: str) -> None:
+    """Such a cell has no expectation that holds only without loss, and no comparison with a clean cell."""
+    experiment = acks_of({}, further)
+    rows = [trial(cell, acks_by_timer=cell.ack_ratio) for cell in experiment.cells()]
+    found = cells.cells(experiment, rows)
     assert [(line.more, line.clean) for line in found] == [("", True)] * 2 + [(words, False)] * 2
-    assert [check.about for check in checks.checks(one, rows)] == [
+    assert [check.about for check in checks.checks(experiment, rows)] == [
         found[0].cell,
         found[1].cell,
         "RTT 30 ms",
@@ -165,28 +174,35 @@ def test_what_is_lost_or_late_is_not_without_loss(further: dict[str, Any], words
         "RTT 30 ms, ratio 10 after 2",
         f"RTT 30 ms, {words}, ratio 10 after 2",
     ]
-    text = results.measured(one, Path(), rows)[1]().text(terminal=False)
+    text = text_of(experiment, rows)
     assert f" {words} " in text
 
 
 def test_an_unequal_delay_is_no_loss_and_its_cells_are_compared_with_each_other() -> None:
-    one = own({}, {"delay_to_server_ms": 3}, {"client": "quic-go"})
-    rows = [trial(cell) for cell in one.cells()]
-    assert all(line.clean for line in cells.cells(one, rows))
-    found = [check.about for check in checks.checks(one, rows) if "fewer ACKs" in check.expected]
+    experiment = acks_of({}, {"delay_to_server_ms": 3}, {"client": "quic-go"})
+    rows = [trial(cell) for cell in experiment.cells()]
+    assert all(line.clean for line in cells.cells(experiment, rows))
+    found = [check.about for check in checks.checks(experiment, rows) if "fewer ACKs" in check.expected]
     assert found == ["RTT 30 ms", "RTT 30 ms, 3ms-up", "RTT 30 ms"]
 
 
 def test_the_second_flight_is_lost_too() -> None:
-    one = own({"drop_second_flight": True})
-    assert [line.clean for line in cells.cells(one, [trial(cell) for cell in one.cells()])] == [False] * 2
+    experiment = acks_of({"drop_second_flight": True})
+    assert [line.clean for line in cells.cells(experiment, [trial(cell) for cell in experiment.cells()])] == [
+        False
+    ] * 2
 
 
 def test_a_published_value_is_not_of_paths_that_the_paper_does_not_have() -> None:
     cell = named("ack-ratio", rtt_ms=638, ack_ratio=10)
     other = cell.model_copy(update={"netem_loss_to_client_percent": 1.0})
-    theirs = experiment.find("ack-ratio").transfer
-    assert [any(cells._is_of(one, each) for one in theirs) for each in (cell, other)] == [True, False]
+    theirs = find("ack-ratio").transfer
+    assert [
+        any(cells._is_of(published, path_cell) for published in theirs) for path_cell in (cell, other)
+    ] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -227,24 +243,26 @@ def test_with_loss_no_choice_is_faster_on_every_path(short: int, long: int, cons
             rows += [
                 trial(cell, number, transfer_us=1_000_000 + (ratio == 10) * more) for number in range(1, 11)
             ]
-    found = checks.checks(experiment.find("ack-loss"), rows)
-    (order,) = (one for one in found if one.about == "reordering at_once: ratio 10 against ratio 2")
+    found = checks.checks(find("ack-loss"), rows)
+    (order,) = (check for check in found if check.about == "reordering at_once: ratio 10 against ratio 2")
     assert order.met is not consistent
     assert "RTT 30 ms +50 ms (p 0.002, 10 pairs)" in order.found
 
 
 def test_orders_with_loss_are_of_cells_that_are_alike() -> None:
-    """Where netem loses, too, ratio 10 is slower on both paths; where it does not, on neither."""
+    """With netem's loss, ratio 10 is slower on both paths; without, on neither."""
     lossy = {"loss_percent": 1.0, "ack_reordering": "at_once"}
-    one = own(*({**lossy, "rtt_ms": rtt, **netem} for rtt in (30, 90) for netem in ({}, UNCLEAN[0][0])))
+    experiment = acks_of(
+        *({**lossy, "rtt_ms": rtt, **netem} for rtt in (30, 90) for netem in ({}, UNCLEAN[0][0]))
+    )
     rows = [
         trial(cell, number, transfer_us=1_000_000 + cell.ack_ratio * bool(cell.netem_loss_to_client_percent))
-        for cell in one.cells()
+        for cell in experiment.cells()
         for number in range(1, 11)
         if cell.ack_ratio
     ]
     about = "reordering at_once: ratio 10 against ratio 2"
-    found = {check.about: check.met for check in checks.checks(one, rows) if about in check.about}
+    found = {check.about: check.met for check in checks.checks(experiment, rows) if about in check.about}
     assert found == {about: True, f"{about}, 1netem-down": False}
 
 
@@ -258,34 +276,34 @@ def datagram(ms: float, size: int, *, from_client: bool) -> dict[str, Any]:
 
 
 def test_the_second_half_of_a_transfer_counts() -> None:
-    """Ten slow datagrams, then ten with 1 ms between them and an ACK of 60 bytes for two of them."""
+    """Ten slow datagrams, then ten datagrams 1 ms apart, with a 60-byte ACK for every second one."""
     slow = [datagram(100.0 * number, 1200, from_client=False) for number in range(10)]
     fast = [datagram(1000 + number, 1200, from_client=False) for number in range(10)]
     acks = [datagram(1000.5 + 2 * number, 60, from_client=True) for number in range(4)]
     packets = sorted(
-        [*slow, *fast, *acks, datagram(5, 1200, from_client=True)], key=lambda one: one["time_ns"]
+        [*slow, *fast, *acks, datagram(5, 1200, from_client=True)], key=lambda packet: packet["time_ns"]
     )
     # A coalesced packet of the same datagram.
-    found = asymmetry.late([*packets, packets[-1]])
+    found = ack_asymmetry.late([*packets, packets[-1]])
     assert found is not None
     assert found.mbit == pytest.approx(8 * 9 * 1242 / 1e6 / 0.009)
     assert (found.data_bytes, found.ack_bytes, found.acks) == (1242, 102, 4)
     assert found.seconds == pytest.approx(0.009)
-    assert asymmetry.late(packets[:1]) is None
-    assert asymmetry.late([]) is None
+    assert ack_asymmetry.late(packets[:1]) is None
+    assert ack_asymmetry.late([]) is None
 
 
 def test_a_path_is_expected_to_carry_what_its_acks_permit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At 0.05 Mbit/s back and a ratio of 2: 2 x 1242 / 102 x 0.05 Mbit/s."""
-    one = experiment.find("ack-asymmetry")
+    experiment = find("ack-asymmetry")
     cell = named("ack-asymmetry", rate_to_server_mbit=0.05, queue_to_server_packets=10, ack_ratio=2)
     step_ms = 8 * 1242 / 1e3 / 1.25
     sent = [datagram(step_ms * number, 1200, from_client=False) for number in range(40)]
     acks = [datagram(step_ms * 2 * number + 1, 60, from_client=True) for number in range(20)]
     monkeypatch.setattr("testbed.trials.captures.captured_packets.connections", lambda *_: [[*sent, *acks]])
-    (found,) = asymmetry.cells(one, tmp_path, [trial(cell, queue_to_server_drops=3)])
+    (found,) = ack_asymmetry.cells(experiment, tmp_path, [trial(cell, queue_to_server_drops=3)])
     assert found.asymmetry == 200
     assert found.limit_mbit == found.expected_mbit == pytest.approx(0.05 * 2 * 1242 / 102)
     assert found.mbit == pytest.approx(1.25)
@@ -293,15 +311,15 @@ def test_a_path_is_expected_to_carry_what_its_acks_permit(
     assert found.limit_mbit is not None
     assert found.back_percent == pytest.approx(100 * 1.25 / found.limit_mbit, rel=0.06)
     rows = [trial(cell, queue_to_server_drops=3)]
-    text = results.measured(one, tmp_path, rows)[1]().text(terminal=False)
+    text = text_of(experiment, rows, tmp_path)
     assert "200:1" in text and "met" in text
     wide = named("ack-asymmetry", rate_to_server_mbit=0.2, queue_to_server_packets=10, ack_ratio=20)
-    (other,) = asymmetry.cells(one, tmp_path, [trial(wide)])
+    (other,) = ack_asymmetry.cells(experiment, tmp_path, [trial(wide)])
     assert (other.expected_mbit, other.verdict) == (10, "not met")
 
 
-def test_a_client_follows_a_request_or_not() -> None:
-    one = experiment.find("ack-survey")
+def test_the_survey_shows_which_clients_follow_a_request() -> None:
+    experiment = find("ack-survey")
     rows = []
     for name, did, delay_us in (("quinn", 9.8, 1000), ("aioquic", 2.1, None)):
         plain = named("ack-survey", client=name, ack_ratio=None)
@@ -313,35 +331,35 @@ def test_a_client_follows_a_request_or_not() -> None:
     rows.append(
         trial_row.without_trial("x", named("ack-survey", client="neqo", ack_ratio=None), 1, "unavailable", "")
     )
-    found = {line.client: line for line in survey.clients(one, rows)}
+    found = {line.client: line for line in ack_survey.clients(experiment, rows)}
     assert [found[name].follows for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
     assert [found[name].takes_requests for name in ("quinn", "aioquic", "neqo")] == [True, False, None]
     assert (found["quinn"].min_ack_delay_ms, found["aioquic"].published_ratio) == (1, "2-8")
-    text = results.measured(one, Path(), rows)[1]().text(terminal=False)
+    text = text_of(experiment, rows)
     assert "Not done here, 1 of 3: neqo." in text
     assert "quinn" in text.splitlines()[6]
 
 
 def test_the_text_of_cells_names_verdicts_and_what_was_not_done(tmp_path: Path) -> None:
-    one = experiment.find("ack-ratio")
+    experiment = find("ack-ratio")
     rows = lossless(ar2=440_000, ar10=450_000)
     rows.append(
         trial_row.without_trial("x", named("ack-ratio", rtt_ms=95, ack_ratio=2), 1, "guest_failed", "")
     )
-    lines, page = results.measured(one, tmp_path, rows)
-    shown = page().text(terminal=False)
+    found = measures.results(experiment, tmp_path, rows)
+    shown = found.summary().text(terminal=False)
     assert "RTT 30 ms: met: a ratio of 10 sends 4 to 5.2 times fewer ACKs than one of 2: 5.02 times." in shown
     assert "Not done here, 1 of 3: quinn-quinn-wfc-95ms-10up-reno-ar2-25late." in shown
-    assert [line.as_dict()["ack_ratio"] for line in lines] == [2, 2, 10]
+    assert [line.as_dict()["ack_ratio"] for line in found.lines] == [2, 2, 10]
 
 
-def test_published_values_are_of_cells_that_there_are() -> None:
+def test_published_values_are_of_existing_cells() -> None:
     for name in ("ack-ratio", "ack-loss"):
-        one: Experiment = experiment.find(name)
-        found = cells.cells(one, [trial(cell) for cell in one.cells()])
+        experiment = find(name)
+        found = cells.cells(experiment, [trial(cell) for cell in experiment.cells()])
         times = [line.published_transfer_ms for line in found if line.published_transfer_ms is not None]
-        assert len(times) == sum(given.transfer_s is not None for given in one.transfer)
+        assert len(times) == sum(given.transfer_s is not None for given in experiment.transfer)
         shares = [line for line in found if line.published_client_percent is not None]
-        assert len(shares) == sum(given.client_percent is not None for given in one.transfer)
-    clients = {cell.client for cell in experiment.find("ack-survey").cells()}
-    assert clients >= {given.client for given in experiment.find("ack-survey").survey}
+        assert len(shares) == sum(given.client_percent is not None for given in experiment.transfer)
+    clients = {cell.client for cell in find("ack-survey").cells()}
+    assert clients >= {given.client for given in find("ack-survey").survey}

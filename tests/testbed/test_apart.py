@@ -1,4 +1,4 @@
-"""Clients that are packages of their own, without building them: manifests, lock files, what fails."""
+"""Clients in standalone packages: manifests, lock files and failures. These tests build no client."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ def test_each_is_outside_of_the_workspace_and_pinned() -> None:
 def test_the_version_is_that_of_its_own_lock_file() -> None:
     tquic = stacks.find("tquic")
     locked = tomllib.loads((ROOT / "testbed/clients/tquic/Cargo.lock").read_text())["package"]
-    assert {one["version"] for one in locked if one["name"] == "tquic"} == {tquic.version.text()}
+    assert {locked_package["version"] for locked_package in locked if locked_package["name"] == "tquic"} == {
+        tquic.version.text()
+    }
     for name, stack in stacks.load().items():
         if stack.logging is not None:
             package = ROOT / str(stack.logging.package)
             locked = tomllib.loads((package / "Cargo.lock").read_text())["package"]
-            assert {one["version"] for one in locked if one["name"] == name} == {stack.version.text()}
-    with pytest.raises(ValueError, match="`logging` is a client that writes a log: give `qlog`, too"):
+            assert {
+                locked_package["version"] for locked_package in locked if locked_package["name"] == name
+            } == {stack.version.text()}
+    with pytest.raises(ValueError, match="`logging` is a client that writes a log: it needs `qlog`"):
         stacks.Stack.model_validate({"client": {"module": "a"}, "logging": {"module": "b"}})
-    with pytest.raises(ValueError, match="`package` is of a `program`"):
+    with pytest.raises(ValueError, match="`package` needs `program`"):
         stacks.Stack.model_validate({"client": {"module": "a", "package": "testbed/clients/tquic"}})
 
 

@@ -1,4 +1,4 @@
-"""The sources of apt are read in both forms, and give the further suite."""
+"""The sources of apt are read in both formats, and determine the additional suite."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_the_stanza_form(text: str, expected: list[Source]) -> None:
 )
 def test_the_line_form(text: str, expected: list[tuple[object, ...]]) -> None:
     found = list(debian_package.parse_list(text))
-    assert [(one.suites, one.components, one.options) for one in found] == expected
-    assert {one.uris for one in found} <= {MIRROR.uris}
+    assert [(source.suites, source.components, source.options) for source in found] == expected
+    assert {source.uris for source in found} <= {MIRROR.uris}
 
 
 def test_both_forms_are_read_from_a_folder(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_both_forms_are_read_from_a_folder(tmp_path: Path) -> None:
     (parts / "c.sources").write_text(MIRROR.stanza())
     (parts / "d.sources.save").write_text("Types: deb\nURIs: http://d.test\nSuites: x\n")
     found = debian_package.read_sources(tmp_path)
-    assert [one.uris[0] for one in found] == ["http://a.test", "http://b.test", MIRROR.uris[0]]
+    assert [source.uris[0] for source in found] == ["http://a.test", "http://b.test", MIRROR.uris[0]]
     assert found[2] == MIRROR
 
 
@@ -120,21 +120,21 @@ def repository(folder: Path, packages: dict[str, str]) -> Source:
 
 
 def test_the_real_apt_reads_only_these_sources(tmp_path: Path) -> None:
-    own = repository(tmp_path / "own", {"linux-source-test": "6.12.1-1"})
+    source = repository(tmp_path / "own", {"linux-source-test": "6.12.1-1"})
     (tmp_path / "state").mkdir()
-    archive = Archive(tmp_path / "state", [own], "bookworm-backports")
+    archive = Archive(tmp_path / "state", [source], "bookworm-backports")
     archive.update()
     assert archive.candidate("linux-source-test") == "6.12.1-1"
-    # The sources of this machine have that one, and none of them is read.
+    # This machine's own sources have bash-static, but apt does not read them.
     with pytest.raises(UsageError, match=r"^the mirror of this machine has no package bash-static: "):
         archive.candidate("bash-static")
 
 
 def test_a_mirror_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     missing = Source((f"file:{tmp_path}/none",), ("./",), (), (("Trusted", "yes"),))
-    own = repository(tmp_path / "own", {"linux-source-test": "1"})
+    readable = repository(tmp_path / "own", {"linux-source-test": "1"})
     archives = []
-    for name, sources in (("both", [missing, own]), ("one", [missing])):
+    for name, sources in (("both", [missing, readable]), ("one", [missing])):
         (tmp_path / name).mkdir()
         archives.append(Archive(tmp_path / name, sources, "bookworm-backports"))
         archives[-1].update()

@@ -1,4 +1,4 @@
-"""Table 2: which answer is better, of each case, by trials; and how it is asked for."""
+"""Table 2: the better answer in each case, computed from trials, and the commands that show it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
-from testbed.experiment import experiment
-from testbed.measures import amplification_limit, better_answer, better_answer_page
-from testbed.measures.better_answer import Advice, Case, Pair
+from testbed.computed import amplification_limit, better_answer, better_answer_page
+from testbed.computed.better_answer import Advice, Case, Pair
 from testbed.trials import block, trial_row
 from testbed.trials.captures import block_files, captured_packets
+from tests.testbed.experiments import find
 from tests.testbed.test_gain import trial
 
 LOSS = Case(over=False, lost="server flight", longer=None)
@@ -77,9 +77,9 @@ def pair(gain_ms: float | None, rtt_ms: float = 9, server: str = "quic-go", case
 def test_ours_is_what_more_than_half_of_the_pairs_have(
     gains: list[float | None], ours: str, counts: tuple[int, int, int]
 ) -> None:
-    (found,) = better_answer.advices([pair(one) for one in gains])
+    (found,) = better_answer.advices([pair(gain_ms) for gain_ms in gains])
     assert (found.ours, (found.iack, found.wfc, found.same)) == (ours, counts)
-    known = sorted(one for one in gains if one is not None)
+    known = sorted(gain_ms for gain_ms in gains if gain_ms is not None)
     assert (found.gain_low_ms, found.gain_high_ms, found.pairs) == (known[0], known[-1], len(known))
     assert better_answer.advices([pair(None)]) == []
 
@@ -88,17 +88,22 @@ def test_lines_are_in_the_tables_order() -> None:
     cases = [Case(True, "nothing", True), QUIET, LOSS, Case(False, "second flight", None)]
     made = [pair(1, rtt_ms, server, case) for case in cases for rtt_ms in (300, 20) for server in ("b", "a")]
     found = better_answer.advices(made)
-    assert [(one.certificate, one.lost) for one in found[::4]] == [
+    assert [(advice.certificate, advice.lost) for advice in found[::4]] == [
         ("within", "server flight"),
         ("within", "second flight"),
         ("within", "nothing"),
         ("over", "nothing"),
     ]
-    assert [(one.server, one.rtt_ms) for one in found[:4]] == [("a", 20), ("a", 300), ("b", 20), ("b", 300)]
+    assert [(advice.server, advice.rtt_ms) for advice in found[:4]] == [
+        ("a", 20),
+        ("a", 300),
+        ("b", 20),
+        ("b", 300),
+    ]
 
 
 def rows(experiment: str, wfc_ms: float, iack_ms: float, **more: Any) -> list[dict[str, Any]]:
-    held = {
+    conditions = {
         "experiment": experiment,
         "drop_second_flight": False,
         "drop_to_client": [],
@@ -106,7 +111,7 @@ def rows(experiment: str, wfc_ms: float, iack_ms: float, **more: Any) -> list[di
         "capture_file": "here",
     }
     return [
-        {**trial(answering, round(1000 * ms)), **held, **more}
+        {**trial(answering, round(1000 * ms)), **conditions, **more}
         for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
     ]
 
@@ -117,14 +122,14 @@ def test_a_pair_is_of_the_case_that_its_trials_have(monkeypatch: pytest.MonkeyPa
     def connections(*_: object) -> list[list[dict[str, Any]]]:
         return packets
 
-    def summaries(_: Path, own: list[dict[str, Any]]) -> list[dict[str, int]]:
-        return [{"probes": 3 * (row["answering"] == "iack")} for row in own]
+    def summaries(_: Path, trials: list[dict[str, Any]]) -> list[dict[str, int]]:
+        return [{"probes": 3 * (row["answering"] == "iack")} for row in trials]
 
     monkeypatch.setattr(captured_packets, "connections", connections)
     monkeypatch.setattr(captured_packets, "summaries_of", summaries)
 
-    def found(own: list[dict[str, Any]]) -> list[tuple[Case, str | None]]:
-        return [(one.case, one.better) for one in better_answer.pairs(tmp_path, own)]
+    def found(trials: list[dict[str, Any]]) -> list[tuple[Case, str | None]]:
+        return [(pair.case, pair.better) for pair in better_answer.pairs(tmp_path, trials)]
 
     assert found(rows("a", 60, 240, drop_to_client=[2])) == [(LOSS, "WFC")]
     second = Case(over=False, lost="second flight", longer=None)
@@ -136,7 +141,8 @@ def test_a_pair_is_of_the_case_that_its_trials_have(monkeypatch: pytest.MonkeyPa
         (Case(over=True, lost="nothing", longer=True), "WFC")
     ]
     assert found(rows("a", 60, 50, certificate_delay_ms=26.9)) == [(over, "IACK")]
-    # Nothing differs without a delay; WFC is an instant ACK in effect; one answer alone is no pair.
+    # Without a delay the answers are equal. After a partial ACK, WFC is in effect an instant ACK.
+    # A single answer forms no pair.
     assert found(rows("a", 60, 50, certificate_delay_ms=0.0)) == []
     assert found(rows("a", 60, 50, partial_ack_us=9000)) == []
     assert found(rows("a", 60, 50)[:1]) == found(rows("a", 60, 50, outcome="timeout")) == []
@@ -147,7 +153,7 @@ def test_a_pair_is_of_the_case_that_its_trials_have(monkeypatch: pytest.MonkeyPa
 
 
 def hello(size: int, datagrams: int) -> list[dict[str, Any]]:
-    """Return packets of a ClientHello of one datagram, sent twice, and of so many datagrams of the server."""
+    """Return a one-datagram ClientHello, sent twice, and `datagrams` further datagrams from the server."""
 
     def packet(frame: int, from_client: bool, kind: str, frames: str, size: int) -> dict[str, Any]:
         return {
@@ -199,13 +205,13 @@ def test_the_first_wfc_flips_between_100_and_300_ms(below: str, above: str, met:
     verdict = "met" if met else "not met"
     assert f"server quic-go: {verdict}: WFC is better at 100 ms, and IACK at 300 ms" in text
     assert "IACK at 300 ms" not in better_answer_page.summary(lines[:2]).text(terminal=False)
-    # Where it does not flip, the reasons are those of the two lines.
+    # Without a flip, the check gives the reasons of both lines.
     (check,) = better_answer_page.summary(
         [advice(100, "IACK", "aioquic"), advice(300, "same", "aioquic")]
     ).checks[2:]
     assert not check.met and check.reason is not None
-    assert "repairs the loss with IACK; the server's default PTO ends" in check.reason
-    # The default PTO of this one is five times as long.
+    assert "repairs the loss with IACK; the server's default PTO expires" in check.reason
+    # quiche's default PTO is five times as long.
     other = [advice(100, below, "quiche"), advice(300, above, "quiche")]
     assert "IACK at 300 ms" not in better_answer_page.summary(other).text(terminal=False)
 
@@ -213,7 +219,7 @@ def test_the_first_wfc_flips_between_100_and_300_ms(below: str, above: str, met:
 def test_each_line_has_a_verdict_and_a_panel_its_case() -> None:
     lines = [advice(20, "WFC"), advice(300, "IACK")]
     summary = better_answer_page.summary(lines, ["iack-map"])
-    assert [one.met for one in summary.checks] == [True, False]
+    assert [check.met for check in summary.checks] == [True, False]
     assert summary.checks[0].reason is None
     assert "Figure 12" in (summary.checks[1].reason or "")
     assert "No trials of iack-map: `firstflight testbed run iack-map` makes some." in summary.notes
@@ -232,7 +238,7 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     given = {"drop_to_client": [2], "server": "quic-go", "client_version": "1"}
     for row in rows("iack-loss-server", 60, 240, **given):
         name = f"{row['client']}-quic-go-{row['answering']}-9ms"
-        (cell,) = (one for one in experiment.find("iack-loss-server").cells() if one.name == name)
+        (cell,) = (each_cell for each_cell in find("iack-loss-server").cells() if each_cell.name == name)
         row |= {"cell": name, "repetition": 1, "seed": block.Block("iack-loss-server", cell, 1, 1).seed}
         columns = trial_row.without_trial("iack-loss-server", cell, 1, "done", None)
         row = {column: row.get(column, value) for column, value in columns.items()}
@@ -247,7 +253,7 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     whole = file.read_text()
     row = json.loads(whole)
     file.write_text(json.dumps({**row, "client_version": "2"}) + "\n")
-    several = f"The client {row['client']} is of several versions in these trials: 1, 2.\n"
+    several = f"The client {row['client']} has several versions in these trials: 1, 2.\n"
     assert printed("show", "iack-better").endswith(several)
     file.write_text(whole)
     (line,) = printed("show", "iack-better", "--format", "jsonl").splitlines()

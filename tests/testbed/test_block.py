@@ -1,4 +1,4 @@
-"""A guest's share of a cell: how much it does, and captures and lines that are not whole."""
+"""A guest's share of a cell: its size, and incomplete captures and lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed.experiment import experiment
+from testbed import experiment_files
 from testbed.experiment.cell import Cell
 from testbed.trials import block, estimate, trial_row
 from testbed.trials.captures import captured_packets, whole_capture
@@ -25,34 +25,37 @@ REPORT = (
     [
         ("quiche", 0, 50, 1024, 900),
         ("quiche", 1_000_000, 50, 1024, 900),
-        # The captures of nine trials fill what a guest has for them, the one that is not counted included.
+        # A guest has room for the captures of nine trials: eight counted ones and the uncounted first one.
         ("quiche", 10 << 20, 8, 1024, 900),
-        # One trial needs more memory than that; two of the largest bodies more time, too.
+        # One trial needs more memory; with the largest body, also more time.
         ("quiche", 100 << 20, 1, 1902, 900),
         ("quiche", 1 << 30, 1, 17404, 7527),
         ("chromium", 0, 18, 3072, 900),
     ],
 )
-def test_a_guest_does_what_its_memory_and_its_time_are_enough_for(
+def test_blocks_fit_the_memory_and_time_of_a_guest(
     client: str, body_bytes: int, trials: int, memory_mb: int, limit_s: float
 ) -> None:
     cell = CELL.model_copy(update={"client": client, "body_bytes": body_bytes})
     found = block.blocks("own", cell, 2 * trials)
-    assert [(one.first, one.last) for one in found] == [(1, trials), (trials + 1, 2 * trials)]
+    assert [(each_block.first, each_block.last) for each_block in found] == [
+        (1, trials),
+        (trials + 1, 2 * trials),
+    ]
     assert (found[0].memory_mb, round(found[0].limit_s)) == (memory_mb, limit_s)
     assert estimate.SLOWER * found[0].cpu_s <= found[0].limit_s
 
 
 def test_no_experiment_here_needs_a_larger_guest() -> None:
-    for one in experiment.load().values():
-        for cell in one.cells():
-            for each in block.blocks("", cell, one.repetitions):
-                assert each.memory_mb in (estimate.MEMORY_MB, estimate.BROWSER_MB)
-                assert each.limit_s == estimate.LIMIT_S
+    for experiment in experiment_files.load().values():
+        for cell in experiment.cells():
+            for planned in block.blocks("", cell, experiment.repetitions):
+                assert planned.memory_mb in (estimate.MEMORY_MB, estimate.BROWSER_MB)
+                assert planned.limit_s == estimate.LIMIT_S
 
 
 def written(folder: Path, packets: int, log: str) -> Path:
-    """Leave a capture as the guest's tcpdump writes it, and what that reported."""
+    """Write a capture and a report as the guest's tcpdump does."""
     file = folder / "path.pcap"
     record = struct.pack("=IIII", 1, 2, 60, 60) + bytes(60)
     file.write_bytes(struct.pack("=I", 0xA1B23C4D) + bytes(20) + packets * record)
@@ -71,16 +74,20 @@ def written(folder: Path, packets: int, log: str) -> Path:
         (0, "", "tcpdump did not end path.pcap in order: it gave no reason"),
     ],
 )
-def test_a_capture_is_whole_or_says_why_not(
+def test_a_capture_is_complete_or_has_a_reason(
     tmp_path: Path, packets: int, log: str, fault: str | None
 ) -> None:
     assert whole_capture.fault(written(tmp_path, packets, log)) == fault
 
 
-def test_what_is_cut_off_in_a_capture_is_missing(tmp_path: Path) -> None:
+def test_truncated_packets_of_a_capture_are_missing(tmp_path: Path) -> None:
     file = written(tmp_path, 3, REPORT.format(3, 3, 0))
     file.write_bytes(file.read_bytes()[:-1])
     assert whole_capture.fault(file) == "path.pcap holds 2 of 3 packets: the guest's memory was full"
+
+
+CONNECTION = {"start_time_ns": 5, "first_stream_us": 3}
+"""The columns for a captured connection that a trial needs."""
 
 
 def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
@@ -101,11 +108,11 @@ def test_a_part_of_a_line_is_no_trial(tmp_path: Path) -> None:
         ("connect_failed", None, 2, None, ("no_connection", "the capture has 2 connections of the trial")),
     ],
 )
-def test_a_trial_ends_as_its_client_says_unless_it_was_done(
+def test_a_trial_has_the_end_of_its_client_unless_it_was_done(
     end: str, detail: str | None, connections: int, fault: str | None, expected: tuple[str, str | None]
 ) -> None:
     row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
-    captured = trial_row.Captured([{"start_time_ns": 5}] * connections, fault=fault)
+    captured = trial_row.Captured([CONNECTION] * connections, fault=fault)
     found = trial_row.of_trial(row, finished(end, detail), captured)
     assert (found["outcome"], found["detail"]) == expected
     assert (found["transfer_us"] is not None) == (expected[0] == "done")
@@ -115,20 +122,27 @@ def test_a_trial_ends_as_its_client_says_unless_it_was_done(
     ("received", "expected"),
     [
         (500_000, ("done", None)),
-        (499_999, ("failed", "499999 of 500000 bytes of the body came")),
-        (0, ("failed", "0 of 500000 bytes of the body came")),
+        (499_999, ("failed", "499999 of 500000 bytes of the body arrived")),
+        (0, ("failed", "0 of 500000 bytes of the body arrived")),
         # The client does not count.
         (None, ("done", None)),
     ],
 )
-def test_a_body_that_is_counted_has_to_be_whole(
-    received: int | None, expected: tuple[str, str | None]
-) -> None:
+def test_a_counted_body_must_be_complete(received: int | None, expected: tuple[str, str | None]) -> None:
     cell = CELL.model_copy(update={"body_bytes": 500_000})
     trial = {**finished("complete", None), "body_received": received}
     row = trial_row.without_trial("own", cell, 1, "guest_failed", None)
-    found = trial_row.of_trial(row, trial, trial_row.Captured([{"start_time_ns": 5}]))
+    found = trial_row.of_trial(row, trial, trial_row.Captured([CONNECTION]))
     assert (found["outcome"], found["detail"]) == expected
+
+
+def test_success_needs_a_stream_in_the_capture() -> None:
+    """picoquic's program exits with status 0 even if the handshake failed."""
+    row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
+    captured = trial_row.Captured([{**CONNECTION, "first_stream_us": None}])
+    found = trial_row.of_trial(row, finished("complete", None), captured)
+    assert (found["outcome"], found["transfer_us"]) == ("failed", None)
+    assert found["detail"] == "the client reports success, but the capture has no stream of the server"
 
 
 def finished(end: str, detail: str | None) -> dict[str, Any]:
@@ -163,15 +177,20 @@ def test_connections_are_those_of_trials_that_were_done(
     done: tuple[int, ...],
     expected: list[int],
 ) -> None:
-    trials = [{"repetition": one, "begun_ns": 100 * one, "ended_ns": 100 * one + 50} for one in range(4)]
-    lines = "".join(json.dumps(one) + "\n" for one in trials)
+    trials = [
+        {"repetition": repetition, "begun_ns": 100 * repetition, "ended_ns": 100 * repetition + 50}
+        for repetition in range(4)
+    ]
+    lines = "".join(json.dumps(repetition) + "\n" for repetition in trials)
     (tmp_path / "trials.jsonl").write_text(lines, encoding="utf-8")
     packets = [
-        {"client_ip": "10.91.1.2", "client_port": one, "odcid": "", "time_ns": 100 * one + late}
-        for one in begun
+        {"client_ip": "10.91.1.2", "client_port": repetition, "odcid": "", "time_ns": 100 * repetition + late}
+        for repetition in begun
         for late in (10, 70)
     ]
     monkeypatch.setattr(captured_packets, "_dissected", lambda *_: packets)
-    rows = [{"cell": "a", "capture_file": "path.pcap", "repetition": one} for one in done]
+    rows = [{"cell": "a", "capture_file": "path.pcap", "repetition": repetition} for repetition in done]
     found = captured_packets.connections(tmp_path, rows)
-    assert [[packet["client_port"] for packet in one] for one in found] == [[one] * 2 for one in expected]
+    assert [[packet["client_port"] for packet in repetition] for repetition in found] == [
+        [repetition] * 2 for repetition in expected
+    ]

@@ -1,4 +1,4 @@
-"""Browsers as clients, over loopback, with real servers: a resource, its secrets, and what they refuse."""
+"""Browsers as clients over loopback with real servers: a resource, its secrets, and refused requests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from downloader.clients.contract import Answer, Request
 from firstflight.errors import UsageError
 from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
-from testbed.experiment import experiment
 from testbed.stacks.browsers import chromium, devtools, firefox, session
 from testbed.trials import compare_runs, estimate, series
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
+from tests.testbed.experiments import find
 
 BROWSERS = ("chromium", "firefox")
 REQUEST: dict[str, Any] = {**checks.REQUEST, "url": "https://www.example.test:9/", "roots": "/x", "http": "3"}
@@ -29,7 +29,7 @@ REQUEST: dict[str, Any] = {**checks.REQUEST, "url": "https://www.example.test:9/
 
 @pytest.mark.parametrize("browser", BROWSERS)
 @pytest.mark.parametrize("server", ["aioquic", "quiche"])
-def test_a_resource_comes_whole(tmp_path: Path, browser: str, server: str) -> None:
+def test_a_resource_is_complete(tmp_path: Path, browser: str, server: str) -> None:
     keys = tmp_path / "keys"
     given = loopback.configuration(tmp_path, server, 300_000)
     found = loopback.answer(tmp_path, browser, server, given, environment={"SSLKEYLOGFILE": str(keys)})
@@ -59,16 +59,16 @@ def test_no_other_roots_are_trusted(tmp_path: Path, browser: str) -> None:
 
 @pytest.mark.parametrize("browser", BROWSERS)
 def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, browser: str) -> None:
-    """The certificate is delayed for longer; the browser's start counts, too.
+    """The certificate's delay exceeds the limit, which includes the browser's start.
 
-    Chromium itself waits for an answer for 5 s.
+    Chromium's own limit for an answer is 5 s.
     """
     given = loopback.configuration(tmp_path, "quiche")
     given["endpoints"][0]["delay_us"] = 55_000_000
-    begun = time.monotonic()
+    started_s = time.monotonic()
     found = loopback.answer(tmp_path, browser, "quiche", given, timeout_s=3)
     assert (found["end"], found["detail"]) == ("timeout", "no response within 3 s")
-    assert 3 <= time.monotonic() - begun < 50
+    assert 3 <= time.monotonic() - started_s < 50
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, browser: str) -> 
     ],
 )
 @pytest.mark.parametrize("browser", BROWSERS)
-def test_what_cannot_be_is_an_answer(
+def test_impossible_requests_are_answered(
     browser: str, change: dict[str, Any], networks: list[str], end: str, detail: str
 ) -> None:
     request = {**REQUEST, **change}
@@ -110,7 +110,7 @@ def test_what_cannot_be_is_an_answer(
         ("allow-net=127.0.0.0/8", json.dumps({**REQUEST, "ip": "nowhere"}) + "\n", "is no request"),
     ],
 )
-def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> None:
+def test_errors_are_one_line(argument: str, given: str, message: str) -> None:
     argv = [sys.executable, "-P", "-m", "testbed.stacks.browsers.chromium", argument]
     done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
@@ -118,7 +118,7 @@ def test_what_is_wrong_is_one_line(argument: str, given: str, message: str) -> N
 
 
 def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
-    cells = experiment.find("iack-browsers").cells()
+    cells = find("iack-browsers").cells()
     assert len(cells) == 20
     assert compare_runs.sample(cells) == []
     assert list(compare_runs.twice("iack-browsers", cells, 1, 1)) == []
@@ -126,8 +126,8 @@ def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * estimate.BROWSER_CPU_S)
     body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})
     planned = series.plan(tmp_path, "x", [body], 3, resume=False)
-    each = estimate.TRIAL_CPU_S + 2 * estimate.BODY_CPU_S
-    assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * each)
+    trial_cpu_s = estimate.TRIAL_CPU_S + 2 * estimate.BODY_CPU_S
+    assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * trial_cpu_s)
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,14 +181,14 @@ LOADED = {
         ({"error": "NS_ERROR_FAILURE"}, ("failed", "NS_ERROR_FAILURE", 200, "3", 12)),
     ],
 )
-def test_what_firefox_reports_is_an_answer(change: dict[str, Any], expected: tuple[object, ...]) -> None:
+def test_a_report_of_firefox_is_an_answer(change: dict[str, Any], expected: tuple[object, ...]) -> None:
     found = firefox.of_load({**LOADED, **change}, 100)
     assert (found.end, found.detail, found.status, found.http_version, found.body_bytes) == expected
     assert (found.tls_us, found.first_byte_us, found.duration_us) == (10_000, 20_000, 30_000)
     assert found.started_at == 1_700_000_000_000_000_000
 
 
-def test_what_did_not_happen_has_no_time() -> None:
+def test_missing_events_have_no_time() -> None:
     found = firefox.of_load(
         {**LOADED, "error": "NS_ERROR_NET_TIMEOUT", "connectEnd": 0, "responseStart": 0}, 100
     )
@@ -203,7 +203,7 @@ def test_a_response_is_one_whatever_its_status() -> None:
 
 
 @pytest.mark.parametrize("length", ["9" * 19, "9" * 5000, "-1", "many"])
-def test_a_length_that_no_body_has_is_none(length: str) -> None:
+def test_an_invalid_length_is_none(length: str) -> None:
     assert session.fields({"Content-Length": length})["content_length"] is None
 
 
@@ -239,7 +239,7 @@ def test_more_than_the_most_bytes_ends_a_transfer(tmp_path: Path, browser: str) 
     assert 1000 < found["body_bytes"] <= 300_000
 
 
-def test_a_browser_that_ends_is_said_to() -> None:
+def test_a_browser_that_exits_is_reported() -> None:
     browser = devtools.DevTools(["/bin/true"], {"PATH": "/usr/bin:/bin"})
     with pytest.raises(devtools.BrowserClosed, match="the browser is gone"):
         browser.command("Browser.getVersion", time.monotonic() + 60)

@@ -1,4 +1,4 @@
-"""How much later slow start grows with fewer ACKs: from packets made by hand."""
+"""The delay of slow start with fewer ACKs, from hand-made packets."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
-from testbed.experiment.experiment import Experiment
-from testbed.measures import results
-from testbed.measures.acks import byte_delay
-from testbed.measures.panels import panels as panels_of
+from testbed.measures import byte_delay
+from testbed.measures.byte_delay import ByteDelay
 from testbed.trials import trial_row
 from testbed.trials.trial_row import Row
+from tests.testbed.experiments import find
+from tests.testbed.experiments import text as text_of
 
-OWN = experiment.find("ack-byte-delay")
+OWN = find("ack-byte-delay")
 
 
 def packet(number: int, ms: float, **more: Any) -> dict[str, Any]:
@@ -25,6 +24,7 @@ def packet(number: int, ms: float, **more: Any) -> dict[str, Any]:
 
 
 def named(ratio: int) -> Cell:
+    found: Cell
     (found,) = (cell for cell in OWN.cells() if (cell.rtt_ms, cell.ack_ratio) == (638, ratio))
     return found
 
@@ -48,7 +48,7 @@ def test_full_datagrams_of_the_server_count() -> None:
 def test_a_ratio_is_compared_with_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_ms: int, met: bool
 ) -> None:
-    """With ratio 10 each round trip begins later by `step_ms`; 100 packets come in all."""
+    """With ratio 10 each round trip adds a delay of `step_ms`; 100 packets arrive in total."""
 
     def connections(_: Path, rows: list[Row]) -> list[list[dict[str, Any]]]:
         late = step_ms if "ar10" in rows[0]["cell"] else 0
@@ -59,23 +59,23 @@ def test_a_ratio_is_compared_with_two(
     rows = [trial_row.without_trial("x", named(ratio), 1, "done", None) for ratio in (2, 10)]
     rows.append(trial_row.without_trial("x", named(20), 1, "timeout", None))
     found = byte_delay.rounds(OWN, tmp_path, rows)
-    assert [(one.packets, one.at_ms, one.later_ms, one.model_ms) for one in found[:3]] == [
+    assert [(delay.packets, delay.at_ms, delay.later_ms, delay.model_ms) for delay in found[:3]] == [
         (10, 9, None, None),
         (30, 29, None, None),
         (70, 69, None, None),
     ]
     # 8 packets of 1,242 bytes at 10 Mbit/s for each round trip before.
-    assert [one.later_ms for one in found[6:9]] == [0, step_ms, 2 * step_ms]
-    assert [one.model_ms for one in found[6:9]] == pytest.approx([0, 7.9488, 15.8976])
-    # No more packets have come.
-    assert [(one.at_ms, one.later_ms) for one in found[9:12]] == [(None, None)] * 3
-    text = results.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
+    assert [delay.later_ms for delay in found[6:9]] == [0, step_ms, 2 * step_ms]
+    assert [delay.model_ms for delay in found[6:9]] == pytest.approx([0, 7.9488, 15.8976])
+    # No further packets arrived.
+    assert [(delay.at_ms, delay.later_ms) for delay in found[9:12]] == [(None, None)] * 3
+    text = text_of(OWN, rows, tmp_path)
     verdict = "met" if met else "not met"
-    expected = "from the first round trip on it gets later as the model, within 10 %"
+    expected = "after the first round trip it gets later as in the model, within 10 %"
     assert f"RTT 638 ms, ratio 10: {verdict}: {expected}: {2 * step_ms:.1f} for 15.9 ms." in text
     assert "Not done here, 1 of 3: quinn-quinn-wfc-638ms-2up-reno-ar20-25late." in text
-    panels = panels_of(OWN, found)
-    assert [(one.title, one.axis) for one in panels] == [
+    panels = byte_delay.panels(found)
+    assert [(panel.title, panel.axis) for panel in panels] == [
         ("RTT 638 ms", "Packets"),
         ("RTT 638 ms", "Later than ratio 2 [ms]"),
     ]
@@ -83,7 +83,7 @@ def test_a_ratio_is_compared_with_two(
 
 
 def came(monkeypatch: pytest.MonkeyPatch, packets: int, step_ms: dict[str, float]) -> None:
-    """Let so many packets come in each trial, later with one client and with ratio 10."""
+    """Make `packets` packets arrive in each trial, `step_ms` further apart with ratio 10."""
 
     def connections(_: Path, rows: list[Row]) -> list[list[dict[str, Any]]]:
         client = rows[0]["client"]
@@ -96,7 +96,7 @@ def came(monkeypatch: pytest.MonkeyPatch, packets: int, step_ms: dict[str, float
 @pytest.mark.parametrize(
     ("packets", "rtt_ms", "checks"),
     [
-        # The first round trip alone, and one datagram fewer than the second one takes.
+        # Only the first round trip; then one datagram too few to complete the second.
         (10, 638, 0),
         (29, 638, 0),
         (30, 638, 1),
@@ -105,29 +105,31 @@ def came(monkeypatch: pytest.MonkeyPatch, packets: int, step_ms: dict[str, float
         (100, 20, 1),
     ],
 )
-def test_where_the_model_says_nothing_there_is_no_verdict(
+def test_without_a_value_of_the_model_there_is_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packets: int, rtt_ms: float, checks: int
 ) -> None:
-    own = of_both(("quinn",), rtt_ms)
+    experiment = of_both(("quinn",), rtt_ms)
     came(monkeypatch, packets, {"quinn": 0.0})
-    rows = [trial_row.without_trial("x", cell, 1, "done", None) for cell in own.cells()]
-    assert len(byte_delay.summary(own, byte_delay.rounds(own, tmp_path, rows)).checks) == checks
+    rows = [trial_row.without_trial("x", cell, 1, "done", None) for cell in experiment.cells()]
+    assert len(byte_delay.summary(experiment, byte_delay.rounds(experiment, tmp_path, rows)).checks) == checks
 
 
 def test_a_client_is_compared_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = of_both(("quinn", "quic-go"), 638)
+    experiment = of_both(("quinn", "quic-go"), 638)
     came(monkeypatch, 30, {"quinn": 1.0, "quic-go": 2.0})
-    rows = [trial_row.without_trial("x", cell, 1, "done", None) for cell in own.cells()]
+    rows = [trial_row.without_trial("x", cell, 1, "done", None) for cell in experiment.cells()]
     found = {
-        (one.client, one.round): one.later_ms
-        for one in byte_delay.rounds(own, tmp_path, rows)
-        if one.ack_ratio == 10 and one.at_ms is not None
+        (delay.client, delay.round): delay.later_ms
+        for delay in byte_delay.rounds(experiment, tmp_path, rows)
+        if delay.ack_ratio == 10 and delay.at_ms is not None
     }
     assert found == {("quinn", 1): 9, ("quinn", 2): 29, ("quic-go", 1): 18, ("quic-go", 2): 58}
 
 
-def of_both(clients: tuple[str, ...], rtt_ms: float) -> Experiment:
-    """Return an experiment of one's own with ratios 2 and 10."""
-    held = {"server": "quinn", "answering": "wfc", "rtt_ms": rtt_ms, "rate_mbit": 10}
+def of_both(clients: tuple[str, ...], rtt_ms: float) -> ByteDelay:
+    """Return a user's own experiment with ratios 2 and 10."""
+    conditions = {"server": "quinn", "answering": "wfc", "rtt_ms": rtt_ms, "rate_mbit": 10}
     vary = {"client": list(clients), "ack_ratio": [2, 10]}
-    return Experiment.model_validate({"title": "own", "measure": "byte_delay", "held": held, "vary": vary})
+    return ByteDelay.model_validate(
+        {"title": "own", "measure": "byte_delay", "held": conditions, "vary": vary}
+    )

@@ -1,6 +1,6 @@
-"""The testbed's own clients: what they refuse, in one line each. Their trials are in guests/.
+"""The testbed's own clients refuse bad input with one line each. Their trials are in guests/.
 
-So are these tests of clients that `make testbed-setup` builds.
+guests/ also has these tests for the clients that `make testbed-setup` builds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def test_they_are_what_the_manifests_name() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("arguments", "given", "message"), checks.WRONG)
-def test_what_is_wrong_is_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
+def test_errors_are_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
     checks.refuses_in_one_line(program, arguments, given, message)
 
 
@@ -34,6 +34,6 @@ def test_an_address_inside_them_is(program: str) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_they_say_what_they_are(program: str) -> None:
+def test_they_print_version_and_help(program: str) -> None:
     checks.says_what_it_is(program)
     checks.takes_the_networks_of_the_policy(program)

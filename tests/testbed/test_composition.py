@@ -1,4 +1,4 @@
-"""What a client's bytes consist of: parts, shares and verdicts from rows made by hand."""
+"""The composition of a client's bytes: parts, shares and verdicts from hand-made rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from testbed.experiment import experiment
+from testbed import measures
 from testbed.experiment.cell import Cell
-from testbed.measures import results
-from testbed.measures.acks import composition
-from testbed.measures.panels import panels as panels_of
+from testbed.measures import ack_bytes
 from testbed.trials import trial_row
+from tests.testbed.experiments import find
 
-OWN = experiment.find("ack-bytes")
+OWN = find("ack-bytes")
 LONG = max(cell.body_bytes for cell in OWN.cells())
 
 
 def named(client: str, body_bytes: int) -> Cell:
+    found: Cell
     (found,) = (cell for cell in OWN.cells() if (cell.client, cell.body_bytes) == (client, body_bytes))
     return found
 
@@ -27,7 +27,7 @@ def trial(cell: Cell, **more: object) -> dict[str, Any]:
     """Return a row with 10 datagrams of 600 bytes in all for 100,000 of the server."""
     made = {
         **trial_row.without_trial("x", cell, 1, "done", None),
-        **{f"bytes_{kind}": 10 for kind in composition.KINDS[1:-1]},
+        **{f"bytes_{kind}": 10 for kind in ack_bytes.KINDS[1:-1]},
         "bytes_headers": 50,
         "bytes_tags": 160,
         "bytes_crypto": 40,
@@ -44,7 +44,7 @@ def trial(cell: Cell, **more: object) -> dict[str, Any]:
 
 def test_parts_are_all_of_a_clients_bytes() -> None:
     row = trial(named("quinn", LONG))
-    found = composition.parts(row)
+    found = ack_bytes.parts(row)
     assert found == {
         "udp_ip": 280,
         "headers": 50,
@@ -57,18 +57,18 @@ def test_parts_are_all_of_a_clients_bytes() -> None:
         "outside": 0,
     }
     assert sum(value or 0 for value in found.values()) == row["ip_bytes_client"]
-    assert composition.parts({**row, "ip_bytes_client": 650})["outside"] == 50
+    assert ack_bytes.parts({**row, "ip_bytes_client": 650})["outside"] == 50
     nothing = trial_row.without_trial("x", named("quinn", LONG), 1, "timeout", None)
-    assert set(composition.parts(nothing).values()) == {None}
+    assert set(ack_bytes.parts(nothing).values()) == {None}
 
 
 def test_shares_are_of_the_servers_bytes() -> None:
-    (found,) = composition.cells(OWN, [trial(named("quinn", LONG))])
+    (found,) = ack_bytes.cells(OWN, [trial(named("quinn", LONG))])
     shares = [found.client_percent, found.udp_ip, found.tags, found.ack_only_percent, found.all_headers]
     assert shares == pytest.approx([0.6, 0.28, 0.16, 0.4, 0.33])
     assert (found.tags_percent, found.bundled_percent) == (80, 25)
     assert found.published is None
-    (empty,) = composition.cells(OWN, [trial(named("quinn", LONG), ip_bytes_server=None, bytes_tags=None)])
+    (empty,) = ack_bytes.cells(OWN, [trial(named("quinn", LONG), ip_bytes_server=None, bytes_tags=None)])
     assert (empty.client_percent, empty.tags, empty.tags_percent, empty.all_headers) == (None,) * 4
 
 
@@ -85,8 +85,8 @@ def test_shares_are_of_the_servers_bytes() -> None:
 )
 def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expected: list[bool]) -> None:
     rows = [trial(named(client, LONG), **more), trial(named(client, 10_000))]
-    page = results.measured(OWN, Path(), rows)[1]()
-    assert [one.met for one in page.checks] == expected
+    page = measures.results(OWN, Path(), rows).summary()
+    assert [check.met for check in page.checks] == expected
     text = page.text(terminal=False)
     assert "<= 100" in text
     assert ("2-3" in text) is (client == "firefox")
@@ -94,9 +94,9 @@ def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expe
 
 def test_a_figure_has_the_parts_of_each_length_and_what_is_bundled() -> None:
     rows = [trial(named("firefox", 10_000)), trial(named("chromium", 10_000)), trial(named("quinn", LONG))]
-    panels = panels_of(OWN, composition.cells(OWN, rows))
-    assert [one.title for one in panels] == ["Body of 10 kB"] * 2 + [f"Body of {LONG / 1000:g} kB"] * 2
-    assert [one.label for one in panels[0].series] == [
+    panels = ack_bytes.panels(ack_bytes.cells(OWN, rows))
+    assert [panel.title for panel in panels] == ["Body of 10 kB"] * 2 + [f"Body of {LONG / 1000:g} kB"] * 2
+    assert [series.label for series in panels[0].series] == [
         "headers",
         "tags",
         "ack",
@@ -104,7 +104,7 @@ def test_a_figure_has_the_parts_of_each_length_and_what_is_bundled() -> None:
         "stream",
         "padding",
     ]
-    assert [(one.published, one.points) for one in panels[1].series] == [
+    assert [(series.published, series.points) for series in panels[1].series] == [
         (False, (("chromium", 25), ("firefox", 25))),
         (True, (("chromium", 100), ("firefox", 100))),
     ]

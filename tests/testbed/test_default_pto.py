@@ -1,4 +1,4 @@
-"""A client's default probe timeout from its packets, and the table beside the published values."""
+"""A client's default probe timeout from its packets, and the table that compares it with published values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from testbed.experiment import experiment
 from testbed.measures import default_pto
 from testbed.measures.default_pto import Client
+from tests.testbed.experiments import find
 
 
 def packet(us: int, frames: str, kind: str = "initial", *, from_client: bool = True) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def packet(us: int, frames: str, kind: str = "initial", *, from_client: bool = T
     [
         ([], None),
         ([packet(0, "crypto 0+300; padding 800")], None),
-        # A ClientHello in two datagrams, one of them in pieces, is no probe; its repetition is.
+        # The second datagram of a split ClientHello is no probe; its retransmission is.
         (
             [
                 packet(0, "crypto 0+68; crypto 76+1159"),
@@ -31,7 +31,7 @@ def packet(us: int, frames: str, kind: str = "initial", *, from_client: bool = T
             ],
             200_100,
         ),
-        # A PING is one; 0-RTT is not.
+        # A PING is a probe; 0-RTT is not.
         ([packet(0, "crypto 0+300"), packet(5, "stream 0 0+1", "0rtt"), packet(999, "ping; padding 9")], 999),
         # After any answer the client knows the path.
         (
@@ -45,9 +45,11 @@ def test_it_is_the_first_packet_with_nothing_new(packets: list[dict[str, Any]], 
 
 
 def test_the_table_has_what_was_published() -> None:
-    one = experiment.find("iack-default-pto")
-    here = Client("aioquic", "1.7.2", 4, 200.2, "2-3", 200, "2-4", "met", "within 5 %")
-    text = default_pto.summary(one, [here, Client("mvfst", None, 0, *[None] * 6)]).text(terminal=False)
+    experiment = find("iack-default-pto")
+    aioquic = Client("aioquic", "1.7.2", 4, 200.2, "2-3", 200, "2-4", "met", "within 5 %")
+    text = default_pto.summary(experiment, [aioquic, Client("mvfst", None, 0, *[None] * 6)]).text(
+        terminal=False
+    )
     assert "aioquic  1.7.2" in text
     assert " 200.2     2-3      200.0     2-4 " in text
     assert "aioquic: met: within 5 %: 200.2 ms.\nUnavailable as clients here, 1 of 2: mvfst.\n" in text
@@ -56,4 +58,4 @@ def test_the_table_has_what_was_published() -> None:
 def test_without_captures_there_is_no_table(tmp_path: Path) -> None:
     row = {"client": "quiche", "client_version": "1", "outcome": "done", "cell": "a", "capture_file": None}
     with pytest.raises(InputError, match="the captures of cell a were not kept"):
-        default_pto.clients(experiment.find("iack-default-pto"), tmp_path, [row])
+        default_pto.clients(find("iack-default-pto"), tmp_path, [row])

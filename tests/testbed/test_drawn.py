@@ -1,30 +1,33 @@
-"""What the figure of an experiment shows, from given lines; and how many can be distinguished."""
+"""The contents of an experiment's figure, and the number of series that readers can distinguish."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from typing import Any
 
 import pytest
 
 from reports.figures import compared as figures
 from reports.figures import gridded as map_figures
-from reports.figures import style
+from reports.figures import style, svg
 from reports.numbers import compared, gridded
 from reports.numbers.compared import Panel, Series
 from reports.numbers.gridded import Maps
-from testbed.experiment import experiment
-from testbed.measures import panels
-from testbed.measures.acks.asymmetry import Asymmetric
-from testbed.measures.acks.cells import Acked
+from testbed.measures import Results, ack_asymmetry, acks, first_stream
+from testbed.measures.ack_asymmetry import Asymmetric
+from testbed.measures.acknowledgements.cells import Acked
 from testbed.measures.default_pto import Client
-from testbed.measures.gain import Gain
-from testbed.measures.own_log import Logged
-from testbed.measures.own_pto import OwnPto
+from testbed.measures.gains import panels
+from testbed.measures.gains.gain import Gain, Gains
+from testbed.measures.pto_logged import OwnPto
+from testbed.measures.rtt_updates import Logged
+from testbed.summary import Page
+from tests.testbed.experiments import find
 
 
 def made(kind: type[Any], **known: object) -> Any:
-    """Return a line with nothing but what is known."""
+    """Return a line with the given fields; all other fields are null."""
     return kind(**{field.name: known.get(field.name) for field in dataclasses.fields(kind)})
 
 
@@ -55,26 +58,30 @@ def made(kind: type[Any], **known: object) -> Any:
     ],
 )
 def test_the_figure_has_what_is_known(name: str, line: Any, expected: dict[Any, Any]) -> None:
-    """Ours and published ones under one label; what is null is not drawn."""
-    (panel,) = panels.panels(experiment.find(name), [line])
-    assert {(one.label, one.published): one.points[0] for one in panel.series} == expected
+    """Our value and the published value share a label; null values are not plotted."""
+    measure = importlib.import_module(f"testbed.measures.{find(name).measure}")
+    (panel,) = (each_panel for each_panel in measure.panels([line]) if each_panel.series)
+    assert {(series.label, series.published): series.points[0] for series in panel.series} == expected
     description = compared.described([panel])
     assert all(f"{value:.4g}" in description for _, value in expected.values())
     for size in style.SIZES:
-        assert "<svg" in figures.draw([panel], size, "figure", "A title", description)
+        assert "<svg" in svg.inline(figures.draw([panel], size), "figure", "A title", description)
 
 
-def test_pairs_that_differ_in_more_have_panels_of_their_own() -> None:
-    """Over several RTTs a panel each; at one RTT they stand beside each other."""
+def test_pairs_that_differ_in_more_have_separate_panels() -> None:
+    """With several RTTs each pair has a panel; with one RTT all pairs share a panel."""
     known = {"client": "quinn", "server": "quic-go", "wfc_done": 1, "iack_done": 1, "gain_ms": 5}
     pairs = [
         made(Gain, **known, rtt_ms=rtt, more=more) for more in ("0waiting", "9waiting") for rtt in (9, 20)
     ]
-    found = panels.panels(experiment.find("iack-map"), pairs)
-    assert [one.title for one in found] == ["server quic-go, 0waiting", "server quic-go, 9waiting"]
-    assert [one.series[0].points for one in found] == [((9, 5), (20, 5))] * 2
-    single = [dataclasses.replace(one, rtt_ms=9, wfc_first_stream_ms=7) for one in pairs[::2]]
-    (panel,) = panels.panels(experiment.find("certificate-limit"), single)
+    found = panels.panels(pairs, first_stream.JUDGED)
+    assert [each_panel.title for each_panel in found] == [
+        "server quic-go, 0waiting",
+        "server quic-go, 9waiting",
+    ]
+    assert [each_panel.series[0].points for each_panel in found] == [((9, 5), (20, 5))] * 2
+    single = [dataclasses.replace(pair, rtt_ms=9, wfc_first_stream_ms=7) for pair in pairs[::2]]
+    (panel,) = panels.panels(single, first_stream.JUDGED)
     assert panel.title == "server quic-go"
     assert [place for place, _ in panel.series[0].points] == ["quinn, 0waiting", "quinn, 9waiting"]
 
@@ -86,7 +93,8 @@ def pair(client: str, rtt: float, delay: float, gain: float | None, partial: int
 
 
 def mapped(name: str, values: dict[tuple[str, float, float], float | None]) -> Maps | None:
-    return panels.maps(experiment.find(name), [pair(*place, gain) for place, gain in values.items()])
+    experiment: Gains = find(name)
+    return panels.maps(experiment, [pair(*place, gain) for place, gain in values.items()])
 
 
 def test_the_better_answer_is_a_map_for_each_client() -> None:
@@ -100,7 +108,7 @@ def test_the_better_answer_is_a_map_for_each_client() -> None:
     }
     found = mapped("iack-map", values)
     assert found is not None
-    assert [one.title for one in found.maps] == ["aioquic", "quinn"]
+    assert [each_map.title for each_map in found.maps] == ["aioquic", "quinn"]
     assert found.places == ([9, 100], [0, 100, 200])
     aioquic, quinn = found.maps
     answers = [quinn.better(9, 100), quinn.better(9, 0), quinn.better(100, 0), quinn.better(100, 200)]
@@ -113,14 +121,14 @@ def test_the_better_answer_is_a_map_for_each_client() -> None:
         "aioquic: IACK is better at" in text and "WFC is better at" in text and "100 and 200 (-96.9)" in text
     )
     for size in style.SIZES:
-        shown = map_figures.draw(found, size, "figure", "A title", text)
-        # Colours and signs; nothing where neither is better, or nothing is known.
+        shown = svg.inline(map_figures.draw(found, size), "figure", "A title", text)
+        # Each answer has its fill, in the cells and in the legend.
         assert {fill: shown.count(fill) for fill in map_figures.FILLS.values()} == {
             map_figures.FILLS[0]: 3,
             map_figures.FILLS[1]: 2,
             map_figures.FILLS[-1]: 3,
         }
-        assert all(one in shown for one in (">5.8<", ">0.5<", ">−97<", "neither, within 0.5 ms"))
+        assert all(label in shown for label in (">5.8<", ">0.5<", ">−97<", "neither, within 0.5 ms"))
 
 
 @pytest.mark.parametrize(("value", "text"), [(5.8, "5.8"), (-9.94, "−9.9"), (9.96, "10"), (-100, "−100")])
@@ -129,31 +137,33 @@ def test_a_value_in_a_map_is_short(value: float, text: str) -> None:
 
 
 def test_only_what_varies_both_has_maps() -> None:
-    one: dict[tuple[str, float, float], float | None] = {("quinn", 9, 0): 5}
-    assert mapped("iack-map", one) is not None
-    assert mapped("iack-ttfb", one) is mapped("iack-first-pto", one) is mapped("iack-map", {}) is None
+    gains: dict[tuple[str, float, float], float | None] = {("quinn", 9, 0): 5}
+    assert mapped("iack-map", gains) is not None
+    assert mapped("iack-ttfb", gains) is mapped("iack-first-pto", gains) is mapped("iack-map", {}) is None
     assert mapped("iack-map", {("quinn", 9, 0): None}) is None
     # A further cell at the same place; a server that acknowledges half a ClientHello.
     twice = [pair("quinn", 9, 0, 5), pair("quinn", 9, 0, 6)]
-    assert panels.maps(experiment.find("iack-map"), twice) is None
-    assert panels.maps(experiment.find("iack-map"), [pair("quinn", 9, 0, 5, partial=1)]) is None
+    assert panels.maps(find("iack-map"), twice) is None
+    assert panels.maps(find("iack-map"), [pair("quinn", 9, 0, 5, partial=1)]) is None
 
 
-def test_what_is_lost_or_late_has_a_curve_of_its_own() -> None:
+def test_cells_with_loss_or_delay_have_a_separate_curve() -> None:
     known = {"done": 1, "rtt_ms": 30, "loss_percent": 0, "ack_delay_ms": 25, "acks": 85}
     lines = [
         made(Acked, **known, ack_ratio=ratio, more=more) for more in ("", "1netem-up") for ratio in (2, 10)
     ]
-    (panel,) = panels.panels(experiment.find("ack-ratio"), lines)
-    assert [one.label for one in panel.series] == ["30 ms", "30 ms, 1netem-up"]
+    (panel,) = (each_panel for each_panel in acks.panels(lines) if each_panel.series)
+    assert [series.label for series in panel.series] == ["30 ms", "30 ms, 1netem-up"]
 
 
 def test_without_values_there_is_no_figure() -> None:
-    assert panels.panels(experiment.find("ack-asymmetry"), [made(Asymmetric, asymmetry=50)]) == []
-    assert panels.panels(experiment.find("iack-ttfb"), []) == []
+    lines = [made(Asymmetric, asymmetry=50)]
+    found = Results(lines, lambda: Page("", "", ()), lambda: ack_asymmetry.panels(lines))
+    assert [len(panel.series) for panel in found.figure()] == [0] and found.panels() == []
+    assert panels.panels([], first_stream.JUDGED) == []
 
 
-def test_more_than_can_be_told_apart_are_not_drawn() -> None:
+def test_more_lines_than_colours_are_not_plotted() -> None:
     many = tuple(Series(f"client{number}", ((1.0, number),)) for number in range(9))
     looks = figures.looks([Panel("all", "ms", many, "RTT [ms]")])
     assert list(looks) == [f"client{number}" for number in range(7)]

@@ -1,4 +1,4 @@
-"""Experiment files: cells, faults in one sentence, blocks, losses, conditions, and stacks."""
+"""Experiment files: cells, one-sentence errors, blocks, losses, conditions and stacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pycurl
 import pytest
 
 from firstflight.errors import UsageError
-from testbed import stacks, toml_file
+from testbed import experiment_files, stacks
 from testbed.experiment import conditions, experiment
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
@@ -25,29 +25,29 @@ HELD = 'title = "A title"\n[held]\nclient = "quiche"\nserver = "aioquic"\nanswer
 def made(tmp_path: Path, text: str) -> Experiment:
     file = tmp_path / "own.toml"
     file.write_text(text, encoding="utf-8")
-    return toml_file.read(file, Experiment)
+    return experiment_files.read(file)
 
 
 def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> None:
-    own = made(
+    made_experiment = made(
         tmp_path,
         HELD
         + '[vary]\nrtt_ms = [1, 9]\nanswering = ["wfc", "iack"]\n'
         + "[when.answering.iack]\ndrop_to_client = [2, 3]\n[[cell]]\nrtt_ms = 50\ndrop_to_client = [7]\n",
     )
-    assert [(cell.name, cell.drop_to_client) for cell in own.cells()] == [
+    assert [(cell.name, cell.drop_to_client) for cell in made_experiment.cells()] == [
         ("quiche-aioquic-wfc-1ms", ()),
         ("quiche-aioquic-iack-1ms", (2, 3)),
         ("quiche-aioquic-wfc-9ms", ()),
         ("quiche-aioquic-iack-9ms", (2, 3)),
         ("quiche-aioquic-iack-50ms", (7,)),
     ]
-    assert [cell.name for cell in experiment.chosen(own, ("wfc-1", "50"))] == [
+    assert [cell.name for cell in experiment.chosen(made_experiment, ("wfc-1", "50"))] == [
         "quiche-aioquic-wfc-1ms",
         "quiche-aioquic-iack-50ms",
     ]
-    with pytest.raises(UsageError, match="no cell's name has 'nginx' in it"):
-        experiment.chosen(own, ("nginx",))
+    with pytest.raises(UsageError, match="no cell's name contains 'nginx'"):
+        experiment.chosen(made_experiment, ("nginx",))
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,28 @@ def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> Non
         ('title = "x"\ntitel = "x"', "titel: no such setting"),
         (HELD + "rtt_ms = -1\n[[cell]]\n", "rtt_ms: Input should be greater than 0"),
         (HELD + "rtt = 1\n[[cell]]\n", "rtt: no such setting"),
-        (HELD + "ack_delay_ms = 25\n[[cell]]\n", "need `ack_ratio`: give it, too"),
+        (HELD + "ack_delay_ms = 25\n[[cell]]\n", "need `ack_ratio`"),
         (HELD + 'ack_ratio = 2\nack_reordering = "late"\n[[cell]]\n', "ack_reordering: Input should be"),
         (HELD + '[[cell]]\nclient = "nginx"\n', "there is no stack 'nginx'"),
-        (HELD + "[vary]\nqueue_packets = [1, 2]\n", "two cells are called quiche-aioquic-iack-9ms"),
+        (HELD + "[vary]\nqueue_packets = [1, 2]\n", "two cells have the name quiche-aioquic-iack-9ms"),
         (HELD + "[[cell]]\ndrop_to_client = [0]\n", "drop_to_client.0: Input should be greater than"),
         (HELD + "[[cell]]\ndrop_to_server = [-3]\n", "drop_to_server.0: Input should be greater than"),
-        (HELD + "[vary]\nrtt_ms = []\n", "`vary` has no values of rtt_ms: give some, or leave it out"),
-        (HELD + "[[cell]]\n[when.answring.iack]\nrtt_ms = 1\n", "`when` is about answring, which no cell"),
-        (HELD + "[[cell]]\n[when.answering.wfc]\nrtt_ms = 1\n", "`when.answering.wfc` is of no cell: none"),
-        (HELD + "[vary]\nrtt_ms = [1, 9]\n[when.rtt_ms.20]\nrate_mbit = 1\n", "`when.rtt_ms.20` is of no"),
+        (HELD + "[vary]\nrtt_ms = []\n", "`vary` has no values of rtt_ms: add values, or remove it"),
+        (
+            HELD + "[[cell]]\n[when.answring.iack]\nrtt_ms = 1\n",
+            "`when` has the field answring, which no cell",
+        ),
+        (
+            HELD + "[[cell]]\n[when.answering.wfc]\nrtt_ms = 1\n",
+            "`when.answering.wfc` applies to no cell: none",
+        ),
+        (
+            HELD + "[vary]\nrtt_ms = [1, 9]\n[when.rtt_ms.20]\nrate_mbit = 1\n",
+            "`when.rtt_ms.20` applies to no",
+        ),
         (
             HELD + "[vary]\nrtt_ms = [1, 9]\n[when.answering.iack]\nrtt_ms = 1\n",
-            "`when.answering.iack` gives rtt_ms, which `vary` has, too",
+            "`when.answering.iack` sets rtt_ms, which is also in `vary`",
         ),
         (
             HELD + f"[vary]\nrtt_ms = {list(range(1, 102))}\nrate_mbit = {list(range(1, 101))}\n",
@@ -84,19 +93,19 @@ def test_a_fault_is_one_sentence(tmp_path: Path, text: str, message: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_what_a_value_brings_takes_the_place_of_what_is_held(tmp_path: Path) -> None:
-    """Values are compared as numbers, and a cell's own come first."""
-    own = made(
+def test_fields_of_a_value_replace_held_ones(tmp_path: Path) -> None:
+    """Values are compared as numbers, and a cell's own values have precedence."""
+    made_experiment = made(
         tmp_path,
         HELD
         + "rate_mbit = 10\n[vary]\nrtt_ms = [9.0, 20]\n[when.rtt_ms.9]\nrate_mbit = 40\n"
         + "[[cell]]\nrtt_ms = 9\nrate_mbit = 5\nqueue_packets = 9\nloss_percent = 1\n",
     )
-    assert [cell.rate_mbit for cell in own.cells()] == [40, 10, 5]
+    assert [cell.rate_mbit for cell in made_experiment.cells()] == [40, 10, 5]
 
 
-def test_as_many_datagrams_are_lost_as_one_likes() -> None:
-    """Their numbers are on standard input: an argument of a command has 128 KiB at most."""
+def test_any_number_of_datagrams_can_be_lost() -> None:
+    """nft reads the numbers from standard input, because a command's argument has at most 128 KiB."""
     cell = Cell(client="quiche", server="quiche", answering="wfc", loss_percent=5, body_bytes=50_000_000)
     assert len(path.drops(cell, 1) or "") > 128 * 1024
     assert all(len(argument) < 100 for argument in path.NFT)
@@ -104,18 +113,24 @@ def test_as_many_datagrams_are_lost_as_one_likes() -> None:
 
 def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
     with_browsers = set()
-    for name, one in experiment.load().items():
-        cells = one.cells()
-        assert {cell.client for cell in cells} >= {given.client for given in one.published}
+    for name, each_experiment in experiment_files.load().items():
+        cells = each_experiment.cells()
+        assert {cell.client for cell in cells} >= {
+            given.client for given in getattr(each_experiment, "published", ())
+        }
         pairs = {(cell.client, cell.server, cell.rtt_ms) for cell in cells}
-        for given in one.found:
+        for given in getattr(each_experiment, "found", ()):
             assert pairs >= set(itertools.product(given.clients, given.servers, given.rtt_ms)), given
-        here = [cell for cell in cells if block.blocks("", cell, 1)[0].unavailable() is None]
-        browsers = {cell.client for cell in here if stacks.find(cell.client).polls}
+        available = [cell for cell in cells if block.blocks("", cell, 1)[0].unavailable() is None]
+        browsers = {cell.client for cell in available if stacks.find(cell.client).polls}
         if browsers:
-            assert browsers == {"chromium", "firefox"}
+            assert browsers == ({"chromium"} if name == "ack-survey" else {"chromium", "firefox"})
             with_browsers.add(name)
-        if "client" in one.vary and name not in ("iack-browsers", "iack-half-hello", "certificate-limit"):
+        if "client" in each_experiment.vary and name not in (
+            "iack-browsers",
+            "iack-half-hello",
+            "certificate-limit",
+        ):
             clients = {
                 "aioquic",
                 "go-x-net",
@@ -123,13 +138,14 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
                 "msquic",
                 "ngtcp2",
                 "ngtcp2-gnutls",
+                "picoquic",
                 "quic-go",
                 "quiche",
                 "quinn",
                 "s2n-quic",
                 "tquic",
             }
-            if one.measure in ("rtt_updates", "pto_logged"):
+            if each_experiment.measure in ("rtt_updates", "pto_logged"):
                 clients = {name for name in clients if stacks.find(name).qlog}
                 assert clients == {
                     "aioquic",
@@ -140,26 +156,28 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
                     "quiche",
                     "tquic",
                 }
-            # HTTP/0.9 has the server aioquic alone.
-            assert {cell.client for cell in here} - browsers | {"go-x-net"} == clients
+            # go-x-net speaks only HTTP/0.9, and aioquic is the only server that speaks it.
+            assert {cell.client for cell in available} - browsers | {"go-x-net"} == clients
         drawn = compare_runs.sample(cells)
         assert drawn == compare_runs.sample(cells)
         # Each stack on either side, no pair twice.
         for side in ("client", "server"):
-            there = {getattr(cell, side) for cell in here if cell.client not in browsers}
-            assert {getattr(cell, side) for cell in drawn} == there
+            available_stacks = {getattr(cell, side) for cell in available if cell.client not in browsers}
+            assert {getattr(cell, side) for cell in drawn} == available_stacks
         assert len({(cell.client, cell.server) for cell in drawn}) == len(drawn)
-    assert with_browsers == {"ack-bytes", "iack-browsers", "iack-default-pto"}
+    assert with_browsers == {"ack-bytes", "ack-survey", "iack-browsers", "iack-default-pto"}
 
 
 def test_a_client_and_a_server_need_a_protocol_in_common() -> None:
-    """x/net has no HTTP/3 for others, and the server quiche has nothing else."""
+    """x/net has no public HTTP/3, and the server quiche speaks only HTTP/3."""
     reasons = {
         server: block.blocks("", Cell(client="go-x-net", server=server, answering="iack"), 1)[0].unavailable()
         for server in ("aioquic", "quiche")
     }
     assert reasons["aioquic"] is None
-    assert reasons["quiche"] == "the server quiche does not speak hq-interop, and the client nothing else"
+    assert (
+        reasons["quiche"] == "the server quiche does not support hq-interop, the only protocol of the client"
+    )
 
 
 def test_the_version_of_a_stack_inside_a_library_is_its_own() -> None:
@@ -174,7 +192,7 @@ def test_the_version_of_a_stack_inside_a_library_is_its_own() -> None:
     ("says", "version"),
     [
         ("firstflight-edge 0.1.0 (quiche 0.29.1)", "0.29.1"),
-        # One that was built before it could say so.
+        # An older build that does not report its stack's version.
         ("firstflight-edge 0.1.0", None),
         (None, stacks.find("quiche").version.text()),
     ],
@@ -182,7 +200,7 @@ def test_the_version_of_a_stack_inside_a_library_is_its_own() -> None:
 def test_a_servers_version_is_that_of_what_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str | None, version: str | None
 ) -> None:
-    """And not of what the lock file would build."""
+    """The version is read from the built program, not from the lock file."""
 
     def find(name: str) -> Path:
         if says is None:
@@ -197,12 +215,12 @@ def test_a_servers_version_is_that_of_what_is_built(
     assert stacks.find("aioquic").server_version == stacks.find("aioquic").version.known()
 
 
-def test_blocks_cover_each_repetition_once_with_seeds_of_their_own() -> None:
+def test_blocks_cover_each_repetition_once_with_separate_seeds() -> None:
     cell = Cell(client="quiche", server="quiche", answering="iack")
     found = block.blocks("own", cell, 120)
-    assert [(one.first, one.last) for one in found] == [(1, 50), (51, 100), (101, 120)]
-    assert sum(one.trials for one in found) == 120
-    seeds = {one.seed for one in (*found, *block.blocks("other", cell, 120))}
+    assert [(each_block.first, each_block.last) for each_block in found] == [(1, 50), (51, 100), (101, 120)]
+    assert sum(each_block.trials for each_block in found) == 120
+    seeds = {each_block.seed for each_block in (*found, *block.blocks("other", cell, 120))}
     assert len(seeds) == 6
 
 
@@ -217,7 +235,7 @@ def test_datagrams_are_dropped_by_number_where_they_leave_the_link() -> None:
 
 
 def test_random_loss_is_the_same_in_all_cells_of_a_repetition() -> None:
-    """So that cells can be compared in pairs; and as often as declared."""
+    """Cells can therefore be compared in pairs. The mean loss rate equals the declared one."""
     plain = Cell(client="quiche", server="quiche", answering="iack", loss_percent=1, body_bytes=1_000_000)
     other = plain.model_copy(update={"client": "quinn", "rtt_ms": 30.0, "ack_ratio": 10})
     assert path.drops(plain, 3) == path.drops(other, 3) != path.drops(plain, 4)
@@ -230,21 +248,23 @@ def test_random_loss_is_the_same_in_all_cells_of_a_repetition() -> None:
     assert "delete table" in script and "numgen" not in script
     explicit = plain.model_copy(update={"drop_to_client": (2,)})
     numbers = [2, *losses.drawn(plain, "to_client", 1)]
-    shown = ", ".join(str(one - 1) for one in sorted(set(numbers)))
+    shown = ", ".join(str(number - 1) for number in sorted(set(numbers)))
     assert f"oifname to_client numgen inc mod 1000000000 {{ {shown} }}" in (path.drops(explicit, 1) or "")
 
 
-def test_the_way_back_has_a_rate_and_a_queue_of_its_own() -> None:
+def test_the_return_path_has_a_separate_rate_and_queue() -> None:
     given = {"client": "quiche", "server": "quiche", "answering": "iack", "rtt_ms": 100, "rate_mbit": 10}
     cell = Cell.model_validate({**given, "rate_to_server_mbit": 0.05, "queue_to_server_packets": 7})
     lines = [" ".join(command) for command in path.commands(cell)]
-    assert any("tc -n client qdisc add dev path0 root handle 1: tbf rate 50000bit" in one for one in lines)
-    assert any("tc -n server qdisc add dev path0 root handle 1: tbf rate 10000000bit" in one for one in lines)
+    assert any("tc -n client qdisc add dev path0 root handle 1: tbf rate 50000bit" in line for line in lines)
+    assert any(
+        "tc -n server qdisc add dev path0 root handle 1: tbf rate 10000000bit" in line for line in lines
+    )
     assert "tc -n client qdisc add dev path0 parent 1:1 pfifo limit 7" in lines
     assert "tc -n server qdisc add dev path0 parent 1:1 pfifo limit 25" in lines
     # The slow queue of 7 full frames at 50 kbit/s, and half the round-trip time.
     assert path.longest_wait_s(cell) == pytest.approx(7 * 1514 * 8 / 50_000 + 0.05)
-    # A queue without a rate of its own.
+    # Without its own rate, this direction has the common rate.
     assert Cell.model_validate(given).up_mbit == 10
 
 
@@ -261,7 +281,7 @@ def test_each_direction_has_half_the_round_trip_time() -> None:
     for end in ("client", "server"):
         assert f"tc -n link qdisc add dev to_{end} root netem delay 4500us limit 1000000" in lines
         assert any(
-            f"tc -n {end} qdisc add dev path0 root handle 1: tbf rate 2000000bit" in one for one in lines
+            f"tc -n {end} qdisc add dev path0 root handle 1: tbf rate 2000000bit" in line for line in lines
         )
 
 
@@ -278,7 +298,7 @@ def test_each_direction_has_half_the_round_trip_time() -> None:
         ),
     ],
 )
-def test_a_policy_is_what_the_server_asks_for(
+def test_a_policy_is_what_the_server_requests(
     more: dict[str, Any], policy: str | None, asked: dict[str, Any]
 ) -> None:
     cell = Cell.model_validate({"client": "quinn", "server": "quinn", "answering": "wfc", **more})
@@ -288,27 +308,30 @@ def test_a_policy_is_what_the_server_asks_for(
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"server": "quinn", "gso": True}, "the server quinn sends each datagram for itself"),
+        ({"server": "quinn", "gso": True}, "the server quinn cannot send several datagrams as one"),
         (
             {"server": "quinn", "qdisc": "etf"},
-            "etf drops what the server quinn sends, because it gives no launch times",
+            "etf drops the datagrams of the server quinn, because it sets no launch times",
         ),
         ({"server": "quiche", "qdisc": "etf"}, None),
         (
             {"server": "s2n-quic", "gso": True, "gso_paced": True, "qdisc": "fq"},
-            "the server s2n-quic gives datagrams that it sends as one no launch times",
+            "the server s2n-quic sets no launch times for datagrams that it sends as one",
         ),
         ({"server": "quiche", "gso": True, "gso_paced": True, "qdisc": "etf"}, None),
-        ({"server": "quic-go", "congestion_control": "bbr"}, "the server quic-go has no choice of bbr"),
+        (
+            {"server": "quic-go", "congestion_control": "bbr"},
+            "the server quic-go does not support the congestion control bbr",
+        ),
         ({"server": "s2n-quic", "ack_ratio": 2}, "the server s2n-quic sends no ACK_FREQUENCY"),
         (
             {"server": "quinn", "ack_ratio": 2, "ack_reordering": "next_three"},
-            "no ACK_FREQUENCY of the server quinn asks for reordering next_three",
+            "the server quinn cannot request the ACK reordering next_three",
         ),
         ({"server": "quinn", "ack_ratio": 2, "body_bytes": 1, "congestion_control": "reno"}, None),
     ],
 )
-def test_what_a_server_cannot_do_is_unavailable(more: dict[str, Any], reason: str | None) -> None:
+def test_unsupported_settings_of_a_server_are_unavailable(more: dict[str, Any], reason: str | None) -> None:
     cell = Cell.model_validate({"client": "quinn", "answering": "wfc", **more})
     assert block.blocks("", cell, 1)[0].unavailable() == reason
 
@@ -323,16 +346,16 @@ def test_what_a_server_cannot_do_is_unavailable(more: dict[str, Any], reason: st
         ("pfifo", "parent 1:1 pfifo limit 143", False, None),
     ],
 )
-def test_a_qdisc_of_the_server_has_the_rate_behind_it(
+def test_a_qdisc_of_the_server_is_before_the_rate_limit(
     qdisc: str, server: str | None, link: bool, clock: str | None
 ) -> None:
     given = {"client": "quiche", "server": "quiche", "answering": "wfc", "rtt_ms": 40, "rate_mbit": 40}
     cell = Cell.model_validate({**given, "queue_packets": 143, "qdisc": qdisc})
     lines = [" ".join(command) for command in path.commands(cell)]
-    at_server = [one for one in lines if one.startswith("tc -n server qdisc")]
+    at_server = [line for line in lines if line.startswith("tc -n server qdisc")]
     assert len(at_server) == {"none": 0, "pfifo": 2}.get(qdisc, 1)
     assert server is None or at_server[-1] == f"tc -n server qdisc add dev path0 {server}"
-    shaped = [one for one in lines if one.startswith("tc -n link qdisc add dev to_client")]
+    shaped = [line for line in lines if line.startswith("tc -n link qdisc add dev to_client")]
     assert ("rate 40000000bit" in shaped[0]) == link
     last = "parent 1:1 netem delay 20000us limit 143" if link else "root netem delay 20000us limit 1000000"
     assert shaped[-1] == f"tc -n link qdisc add dev to_client {last}"
@@ -382,7 +405,7 @@ def test_a_queue_may_be_limited_in_bytes() -> None:
     row = trial_row.without_trial("x", cell, 1, "guest_failed", None)
     assert (row["queue_packets"], row["queue_to_server_packets"], row["queue_bytes"]) == (None, None, 200_000)
     assert path.longest_wait_s(cell) == pytest.approx(200_000 * 8 / 10e6 + 0.0045)
-    with pytest.raises(ValueError, match="`queue_bytes` is not to be had with the qdisc fq"):
+    with pytest.raises(ValueError, match="`queue_bytes` does not work with the qdisc fq"):
         Cell.model_validate({**given, "qdisc": "fq"})
 
 
@@ -394,7 +417,8 @@ def packet(frame: int, kind: str, frames: str = "", *, from_client: bool = True)
     ("packets", "expected"),
     [
         ([packet(1, "initial"), packet(2, "initial", from_client=False)], ()),
-        # A coalesced datagram is one; the server's do not count; the flight ends with its STREAM frame.
+        # A coalesced datagram counts once, the server's datagrams do not count, and the flight stops at
+        # the STREAM frame.
         (
             [
                 packet(1, "initial", "crypto 0+300"),
@@ -421,7 +445,7 @@ def test_the_second_flight_is_known_by_content(
 def test_the_usual_second_flight_is_that_of_most_connections(
     flights: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    """Each connection's is the one datagram of that number; of 0 it has none."""
+    """`flights` has the datagram number of each connection's second flight; 0 is a connection without one."""
     packets = [
         {**packet(number, "handshake" if number == flight else "initial", "stream 0"), **name}
         for port, flight in enumerate(flights)
@@ -432,14 +456,14 @@ def test_the_usual_second_flight_is_that_of_most_connections(
 
 
 def test_a_name_has_further_fields_where_the_cell_says_so() -> None:
-    """Cells without have the names and seeds that they had before there were such."""
+    """A cell that names no further fields keeps its name and seed."""
     given = {"client": "quiche", "server": "quiche", "answering": "iack", "certificate_delay_ms": 25.5}
     plain = Cell.model_validate({**given, "drop_to_client": (2, 3)})
     assert plain.name == "quiche-quiche-iack-9ms"
     fields = ("certificate_bytes", "certificate_delay_ms", "drop_to_client", "drop_to_server")
     named = plain.model_copy(update={"named": fields})
     assert named.name == "quiche-quiche-iack-9ms-1200der-25.5waiting-down-2-3-lost"
-    assert "named" not in {one.name for one in conditions.conditions([named])}
+    assert "named" not in {condition.name for condition in conditions.conditions([named])}
     assert block.blocks("x", plain, 1)[0].seed != block.blocks("x", named, 1)[0].seed
 
 
@@ -452,7 +476,7 @@ def test_a_name_has_further_fields_where_the_cell_says_so() -> None:
         'client = {module = "a", program = "firstflight-b"}',
     ],
 )
-def test_a_stack_is_here_or_says_why_not(tmp_path: Path, text: str) -> None:
+def test_a_stack_is_available_or_has_a_reason(tmp_path: Path, text: str) -> None:
     (tmp_path / "own.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"own\.toml"):
         stacks.load(tmp_path)

@@ -1,4 +1,4 @@
-"""What an instant ACK gains: medians, ranges of the papers, pairs of cells, and what is shown of them."""
+"""The gain of an instant ACK: medians, ranges from the papers, pairs of cells and printed results."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
 from testbed.experiment.expected import Accept
-from testbed.measures import gain, gain_page
 from testbed.trials import block
+from tests.testbed.experiments import find, lines
+from tests.testbed.experiments import text as text_of
 
 
 @pytest.mark.parametrize(
     "name", ["iack-ttfb", "iack-loss-server", "iack-loss-client", "iack-first-pto", "iack-first-pto-logs"]
 )
 def test_every_pair_here_has_a_range(name: str) -> None:
-    """None of the paper's expectations is left out because it may not be met."""
-    one = experiment.find(name)
-    for cell in one.cells():
+    """Every client that can run here has an expectation, also if it may not be met."""
+    experiment = find(name)
+    for cell in experiment.cells():
         if block.blocks(name, cell, 1)[0].unavailable() is None:
-            accepted, _ = gain.expected_of(one, cell.client, cell.server, cell.rtt_ms)
+            accepted, _ = experiment.expected(cell.client, cell.server, cell.rtt_ms)
             assert accepted is not None and accepted.limits_ms(4) is not None, cell.name
 
 
@@ -64,16 +64,16 @@ def test_a_range_may_be_of_what_was_measured(
     ],
 )
 def test_a_range_is_of_one_kind(given: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"give `low_ms` and `high_ms`, or else `g`|`g` needs|with `g`"):
+    with pytest.raises(ValueError, match=r"give `low_ms` and `high_ms`, or else `g`|`g` needs|other and `g`"):
         Accept.model_validate({"clients": ["quinn"], "why": "", **given})
 
 
-def test_published_values_stand_beside_servers_like_the_papers() -> None:
-    """A loss of the server's flight is repaired by the server's default PTO."""
-    one = experiment.find("iack-loss-server")
+def test_published_values_are_shown_for_servers_like_the_papers() -> None:
+    """The server's default PTO repairs a loss of the server's flight."""
+    experiment = find("iack-loss-server")
     for server, value in {"aioquic": 248.3, "quic-go": 248.3, "quiche": None, "s2n-quic": None}.items():
         rows = [{**trial(name, 30_000, client="aioquic"), "server": server} for name in ("wfc", "iack")]
-        (found,) = gain.gains(one, rows)
+        (found,) = lines(experiment, rows)
         assert found.published_iack_ms == value, server
 
 
@@ -90,8 +90,8 @@ def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[s
         "partial_ack_us": None,
         "outcome": "done",
     }
-    held = cell.model_dump() | {"cell": cell.name, "ack_policy": None}
-    return {**held, **measured, "first_stream_us": first_stream_us, **more}
+    conditions = cell.model_dump() | {"cell": cell.name, "ack_policy": None}
+    return {**conditions, **measured, "first_stream_us": first_stream_us, **more}
 
 
 def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
@@ -100,16 +100,16 @@ def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
         *(trial("iack", 1000 * value) for value in (20, 21, 50)),
         trial("iack", None, outcome="timeout", rtt_first_us=None, first_ack_us=None),
     ]
-    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    (found,) = lines(find("iack-ttfb"), rows)
     assert (found.wfc_first_stream_ms, found.iack_first_stream_ms, found.gain_ms) == (31, 21, 10)
     assert (found.iack_done, found.iack_trials, found.g_ms, found.rtt_first_ms) == (3, 4, 200, 9)
     assert (found.published_wfc_ms, found.published_iack_ms, found.published_gain_ms) == (249, 239, 10)
     assert found.verdict == "met"
     assert found.outcomes == "done 6, timeout 1"
-    text = gain_page.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
+    text = text_of(find("iack-ttfb"), rows)
     assert "ngtcp2 at 9 ms, server aioquic: met: 0.8 to 1.3 RTT" in text
     assert "    The captures show: a ClientHello of two datagrams lets the server send 7,200 bytes" in text
-    other = gain.gains(experiment.find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
+    other = lines(find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
     assert (other[0].found, other[0].published_gain_ms) == (None, None)
 
 
@@ -119,24 +119,24 @@ def test_cells_that_differ_in_more_than_the_answer_are_no_pair() -> None:
         for qdisc, wfc_ms, iack_ms in (("none", 30, 20), ("fq", 50, 10))
         for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
     ]
-    found = gain.gains(experiment.find("iack-ttfb"), rows)
-    assert [(one.more, one.gain_ms, one.wfc_trials) for one in found] == [
+    found = lines(find("iack-ttfb"), rows)
+    assert [(pair.more, pair.gain_ms, pair.wfc_trials) for pair in found] == [
         ("at-fq", 40, 1),
         ("at-none", 10, 1),
     ]
-    text = gain_page.gained(experiment.find("iack-ttfb"), found).text(terminal=False)
+    text = text_of(find("iack-ttfb"), rows)
     assert "ngtcp2 at 9 ms, at-none, server aioquic: met" in text
     assert "ngtcp2 at 9 ms, at-fq, server aioquic: not met" in text
 
 
-def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
+def test_pairs_that_lose_other_datagrams_are_separate_lines() -> None:
     rows = [
         trial(answering, 1000 * ms, named=("drop_to_server",), drop_to_server=(lost,))
         for lost, wfc_ms, iack_ms in ((10, 9, 8), (1, 30, 20), (2, 50, 10))
         for answering, ms in (("wfc", wfc_ms), ("iack", iack_ms))
     ]
-    found = gain.gains(experiment.find("iack-half-hello"), rows)
-    assert [(one.more, one.gain_ms) for one in found] == [
+    found = lines(find("iack-half-hello"), rows)
+    assert [(pair.more, pair.gain_ms) for pair in found] == [
         ("up-1-lost", 10),
         ("up-2-lost", 40),
         ("up-10-lost", 1),
@@ -166,20 +166,20 @@ def test_pairs_that_lose_other_datagrams_are_lines_of_their_own() -> None:
         ({20: 0, 100: 50, 200: -0.1}, "costs no time at any of these RTTs."),
     ],
 )
-def test_the_crossing_is_where_an_instant_ack_begins_to_help(gains: dict[int, float], sentence: str) -> None:
-    one = experiment.find("iack-crossing")
+def test_the_crossing_is_where_an_instant_ack_starts_to_help(gains: dict[int, float], sentence: str) -> None:
+    experiment = find("iack-crossing")
     rows = [
         trial(answering, 1_000_000 + (answering == "wfc") * round(1000 * ms), client="quinn", rtt_ms=rtt_ms)
         for rtt_ms, ms in gains.items()
         for answering in ("wfc", "iack")
     ]
-    text = gain_page.gained(one, gain.gains(one, rows)).text(terminal=False)
+    text = text_of(experiment, rows)
     assert f"quinn, server aioquic: an instant ACK {sentence}" in text
-    silent = experiment.find("iack-loss-server")
-    assert "an instant ACK costs" not in gain_page.gained(silent, gain.gains(one, rows)).text(terminal=False)
+    silent = find("iack-loss-server")
+    assert "an instant ACK costs" not in text_of(silent, rows)
 
 
-def test_an_experiment_says_what_is_judged() -> None:
+def test_an_experiment_names_what_is_judged() -> None:
     """The first probe timeout of Figure 16 instead of the time to first byte."""
     measured = {"client": "quinn", "rtt_first_us": 9000}
     waits = {**measured, "first_ack_us": 13_000}
@@ -187,32 +187,30 @@ def test_an_experiment_says_what_is_judged() -> None:
         *(trial("wfc", 50_000, pto_first_us=value, **waits) for value in (38_900, 39_100, 39_000)),
         *(trial("iack", 50_000, pto_first_us=27_000, **measured) for _ in range(3)),
     ]
-    one = experiment.find("iack-first-pto")
-    (found,) = gain.gains(one, rows)
+    experiment = find("iack-first-pto")
+    (found,) = lines(experiment, rows)
     assert (found.wfc_pto_first_ms, found.iack_pto_first_ms, found.pto_gain_ms) == (39, 27, 12)
     assert (found.gain_ms, found.verdict) == (0, "met")
-    text = gain_page.gained(one, [found]).text(terminal=False)
+    text = text_of(experiment, rows)
     assert "Medians in ms of RFC 9002's probe timeout after the client's first RTT sample" in text
     assert " 39.0  27.0  12.0 " in text
-    (other,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    (other,) = lines(find("iack-ttfb"), rows)
     assert other.verdict == "not met"
-    # An instant ACK that comes no earlier: three times nothing is still 3 g.
+    # An instant ACK that arrives no earlier: the gain 0 equals 3 g with g = 0, but the verdict is not met.
     late = [{**row, "first_ack_us": 13_000, "pto_first_us": 39_000} for row in rows]
-    assert gain.gains(one, late)[0].verdict == "not met"
+    assert lines(experiment, late)[0].verdict == "not met"
 
 
 def test_a_server_that_acknowledges_half_a_client_hello_does_not_wait() -> None:
     rows = [trial("wfc", 30_000, partial_ack_us=9000), trial("iack", 30_000)]
-    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    (found,) = lines(find("iack-ttfb"), rows)
     assert (found.partial_acks, found.verdict) == (1, None)
-    text = gain_page.gained(experiment.find("iack-ttfb"), [found]).text(terminal=False)
+    text = text_of(find("iack-ttfb"), rows)
     assert "WFC is an instant ACK in effect with ngtcp2 (server aioquic)" in text
 
 
-def test_what_was_not_done_has_no_time() -> None:
+def test_trials_that_were_not_done_have_no_time() -> None:
     rows = [trial(name, None, outcome="unavailable", first_ack_us=None) for name in ("wfc", "iack")]
-    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    (found,) = lines(find("iack-ttfb"), rows)
     assert (found.gain_ms, found.g_ms, found.verdict, found.wfc_done) == (None, None, None, 0)
-    assert "Unavailable as clients here, 1 of 1: ngtcp2." in gain_page.gained(
-        experiment.find("iack-ttfb"), [found]
-    ).text(terminal=False)
+    assert "Unavailable as clients here, 1 of 1: ngtcp2." in text_of(find("iack-ttfb"), rows)

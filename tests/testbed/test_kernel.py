@@ -1,4 +1,4 @@
-"""The kernel's folder follows from version and configuration, and what is missing is one sentence."""
+"""The kernel's folder depends on version and configuration; a missing part is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def test_the_cache_is_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_key_changes_with_version_and_configuration() -> None:
-    keys = {kernel.key(*one) for one in (("6.12.1-1", "a"), ("6.12.1-2", "a"), ("6.12.1-1", "b"))}
+    keys = {
+        kernel.key(*version_and_configuration)
+        for version_and_configuration in (("6.12.1-1", "a"), ("6.12.1-2", "a"), ("6.12.1-1", "b"))
+    }
     assert len(keys) == 3
     assert kernel.key("6.12.1-1", "a") in keys
     assert all(key.startswith("linux-6.12.1-") and len(key.rpartition("-")[2]) == 16 for key in keys)
@@ -62,8 +65,8 @@ def test_the_newest_kernel_of_this_configuration_is_found(folder: Path) -> None:
     assert kernel.find() == older
 
 
-def test_a_kernel_that_is_there_is_not_built_again(folder: Path) -> None:
-    """And what a killed build left is removed."""
+def test_an_existing_kernel_is_not_built_again(folder: Path) -> None:
+    """The remains of a killed build are removed."""
     program = put(folder, "6.12.117-1")
     left = folder / "build-killed" / "linux-source-6.12"
     left.mkdir(parents=True)
@@ -99,7 +102,7 @@ def test_options_that_the_kernel_dropped_are_found() -> None:
     assert kernel.refused(wanted, "CONFIG_A=y\n# CONFIG_B is not set\n# CONFIG_C is not set\n") == [
         "CONFIG_B=y"
     ]
-    # One that was to be off, and is on because another needs it.
+    # CONFIG_C should be off, but is on because another option needs it.
     assert kernel.refused(wanted, "CONFIG_A=y\nCONFIG_B=y\nCONFIG_C=y\n") == ["# CONFIG_C is not set"]
 
 
@@ -120,7 +123,7 @@ def test_a_failed_step_is_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_the_command(tmp_path: Path, arguments: tuple[str, ...], status: int, message: str) -> None:
-    # A cache folder whose lock is a folder cannot be used by anybody.
+    # The lock is a folder, so no user can use this cache folder.
     (tmp_path / "firstflight" / "testbed" / "lock").mkdir(parents=True)
     done = subprocess.run(
         [sys.executable, "-m", "testbed.setup", *arguments],

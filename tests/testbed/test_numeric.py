@@ -1,4 +1,4 @@
-"""The figures that are computed: RFC 9002 by hand, the published values, and what is shown."""
+"""Computed figures: RFC 9002 by hand, the published values and the printed results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import pytest
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed.experiment import experiment
-from testbed.measures import numeric
-from testbed.measures.acks.overhead import OVERHEAD
-from testbed.measures.computed_figures import COMPUTED
+from testbed import experiment_files
+from testbed.computed import COMPUTED, numeric
+from testbed.computed.ack_overhead import OVERHEAD
 
 
 def test_timeouts_are_rfc_9002_s() -> None:
-    """By hand: sample 10, then 10: srtt 10, rttvar 5, then 3.75; 10 + 20, then 10 + 15 + 25."""
+    """By hand: two samples of 10 give srtt 10 and rttvar 5, then 3.75; 10 + 20, then 10 + 15 + 25."""
     assert numeric.timeouts_ms(10, 10, 2) == [30, 50]
     # Sample 18, then 10: srtt 17, rttvar 9 * 3/4 + 8 * 1/4 = 8.75.
     assert numeric.timeouts_ms(18, 10, 2) == [54, 17 + 35 + 25]
@@ -32,9 +31,9 @@ def test_the_first_probe_is_spurious_from_three_rtts_of_delay() -> None:
 def test_each_published_value_is_met(name: str) -> None:
     verdicts = numeric.NUMERIC[name].verdicts()
     assert len(verdicts) >= 3
-    # The paper's own difference says that its 34.8 is 34.748.
+    # The paper prints 34.8; its difference implies 34.748.
     known = [({"rtt_ms": 9.0, "sample": 30}, {"wfc_pto_ms": 34.8})] if name == "iack-pto" else []
-    assert [(one.where, one.values) for one, met in verdicts if not met] == known
+    assert [(row.where, row.values) for row, met in verdicts if not met] == known
 
 
 def test_a_value_that_no_row_is_about_is_not_met() -> None:
@@ -48,10 +47,10 @@ def test_a_value_that_no_row_is_about_is_not_met() -> None:
 
 
 def test_the_smallest_acks_cost_what_the_paper_says() -> None:
-    """Paper 003, Table 3: all but the tunnel at a ratio of 10, where 14 is no tenth of its own 2 x 60."""
+    """Paper 003, Table 3. The tunnel at a ratio of 10 differs: 14 is no tenth of the table's 2 x 60."""
     verdicts = OVERHEAD.verdicts()
-    assert [one.where for one, met in verdicts if not met] == [{"acks": "QUIC in a tunnel", "ratio": 10}]
-    assert len(verdicts) == 8
+    assert [row.where for row, met in verdicts if not met] == [{"acks": "QUIC in a tunnel", "ratio": 10}]
+    assert len(verdicts) == 18
 
 
 @pytest.mark.parametrize("name", COMPUTED)
@@ -60,7 +59,7 @@ def test_show_computes_and_nothing_else_does(name: str, capfd: pytest.CaptureFix
         command(arguments, standalone_mode=False)
         return capfd.readouterr().out
 
-    assert name not in experiment.load()
+    assert name not in experiment_files.load()
     shown = printed("show", name)
     assert ": met: " in shown and shown.count("not met") == (name in ("ack-overhead", "iack-pto"))
     lines = printed("show", name, "--format", "jsonl").splitlines()

@@ -1,4 +1,4 @@
-"""What clients write of their RTT estimates: medians, verdicts and text, from logs made by hand."""
+"""The RTT estimates in clients' logs: medians, verdicts and text, from hand-made logs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from testbed.experiment import experiment
-from testbed.measures import own_log, own_pto
-from testbed.measures.own_log import Log, Logged
+from testbed.measures import pto_logged, rtt_updates
+from testbed.measures.rtt_updates import Log, Logged
 from testbed.trials import block
 from tests.dissect.test_qlog_read import FIRST, SECOND, event, sequence
+from tests.testbed.experiments import find
 
 ODCID = "8394c8f03e515708"
 CONNECTION = {"odcid": ODCID, "rtt_samples": 5, "pto_series_us": "[30000, 31000]"}
 
 
-def test_a_log_is_read_beside_its_connection(tmp_path: Path) -> None:
-    """Two of three entries have another estimate; the connection is found by its first connection ID."""
+def test_a_log_is_matched_with_its_connection(tmp_path: Path) -> None:
+    """Two of three entries change the estimate; the first connection ID identifies the connection."""
     path = sequence(tmp_path / "client-0001.sqlog", FIRST, SECOND, event(30, latest_rtt=11))
-    assert own_log.log_of(path, {ODCID: CONNECTION}) == Log(2, 30_000, 5, 30_000)
+    assert rtt_updates.log_of(path, {ODCID: CONNECTION}) == Log(2, 30_000, 5, 30_000)
     without: dict[str, Any] = {**CONNECTION, "rtt_samples": None, "pto_series_us": None}
-    assert own_log.log_of(path, {ODCID: without}).rfc_pto_us is None
-    with pytest.raises(InputError, match="is of no connection"):
-        own_log.log_of(path, {"00": CONNECTION})
+    assert rtt_updates.log_of(path, {ODCID: without}).rfc_pto_us is None
+    with pytest.raises(InputError, match="belongs to no connection"):
+        rtt_updates.log_of(path, {"00": CONNECTION})
     with pytest.raises(InputError, match="has no RTT sample"):
-        own_log.log_of(sequence(tmp_path / "empty"), {ODCID: CONNECTION})
+        rtt_updates.log_of(sequence(tmp_path / "empty"), {ODCID: CONNECTION})
 
 
 def logged(client: str, updates: float | None, samples: float | None, published: int | None) -> Logged:
@@ -60,7 +60,7 @@ def test_verdicts_are_of_what_is_known() -> None:
         logged("go-x-net", None, None, 1374),
         logged("ngtcp2", 12, 12, None),
     ]
-    text = own_log.summary(experiment.find("iack-rtt-updates"), found).text(terminal=False)
+    text = rtt_updates.summary(find("iack-rtt-updates"), found).text(terminal=False)
     assert "aioquic: met: as many updates as published, within 15 %: 60, published 66 (-9 %)." in text
     assert "aioquic: met: it updates its estimate as often as it has samples, or less often: 60" in text
     assert "quic-go: not met: it updates its estimate as often as it has samples" in text
@@ -71,35 +71,39 @@ def test_verdicts_are_of_what_is_known() -> None:
 
 
 def test_cells_without_a_log_keep_their_seeds() -> None:
-    """Figures in docs/testbed.md are of these seeds: a new field of cells must not change them."""
-    cell = experiment.find("ack-ratio").cells()[0]
+    """Figures in docs/testbed.md depend on these seeds: a new field of cells must not change them."""
+    cell = find("ack-ratio").cells()[0]
     (first,) = block.blocks("ack-ratio", cell, 10)
-    # Of the rows that docs/testbed.md has the medians of.
+    # The medians in docs/testbed.md come from rows with this seed.
     assert first.seed == 1119783510889142711
     logging = block.blocks("ack-ratio", cell.model_copy(update={"client_qlog": True}), 10)[0]
     assert logging.seed != first.seed
 
 
 def test_a_client_without_logs_is_unavailable() -> None:
-    cell = experiment.find("ack-ratio").cells()[0].model_copy(update={"client_qlog": True, "client": "quinn"})
+    cell = find("ack-ratio").cells()[0].model_copy(update={"client_qlog": True, "client": "quinn"})
     assert block.blocks("x", cell, 1)[0].unavailable() == "the client quinn writes no qlog"
 
 
-def test_the_gain_of_the_first_timeout_is_by_the_logs() -> None:
+def test_the_gain_of_the_first_timeout_is_computed_from_the_logs() -> None:
     """Medians of logs; a pair without a log on one side has no gain, and no verdict."""
-    one = experiment.find("iack-first-pto-logs")
+    experiment = find("iack-first-pto-logs")
     wfc = dataclasses.replace(
         logged("ngtcp2", 2, 2, None), rtt_ms=9, server="aioquic", pto_ms=39, rfc_pto_ms=39.3
     )
     iack = dataclasses.replace(wfc, answering="iack", pto_ms=27, rfc_pto_ms=27)
-    found = own_pto.of_pair(one, wfc, iack)
+    found = pto_logged.of_pair(experiment, wfc, iack)
     assert found.rfc_gain_ms == pytest.approx(12.3)
     assert (found.pto_gain_ms, found.verdict) == (12, "met")
-    late = own_pto.of_pair(one, dataclasses.replace(wfc, pto_ms=47), iack)
+    late = pto_logged.of_pair(experiment, dataclasses.replace(wfc, pto_ms=47), iack)
     assert (late.pto_gain_ms, late.verdict) == (20, "not met")
-    lost = own_pto.of_pair(one, dataclasses.replace(wfc, pto_ms=None, logs=0, damaged="x: no log"), iack)
+    lost = pto_logged.of_pair(
+        experiment, dataclasses.replace(wfc, pto_ms=None, logs=0, damaged="x: no log"), iack
+    )
     assert (lost.pto_gain_ms, lost.verdict) == (None, None)
-    text = own_pto.summary(one, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(terminal=False)
+    text = pto_logged.summary(experiment, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(
+        terminal=False
+    )
     assert "ngtcp2 at 9 ms: met: 3 g within 1 ms, g of 3.9 to 5.5 ms: 12.0 ms." in text
     assert "ngtcp2 at 20 ms: not met" in text
     assert "ngtcp2 at 9 ms: x: no log." in text

@@ -1,4 +1,4 @@
-"""A stack's own program as a client: its log, and its response's body (test_sourced.py: how it ends)."""
+"""A stack's own program as a client: its log and the response's body (test_sourced.py has the outcomes)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from downloader.clients.contract import Request
 from testbed.stacks import own_program
 
 LOG = "--log={log}"
-# A minute: of a machine that stalls, not of what is tested.
+# The timeout of a minute only allows for a slow machine; no test waits for it.
 REQUEST = Request("", "www.testbed.test", "127.0.0.2", 443, "/x", "x", timeout_s=60, max_bytes=1, roots="")
 
 
@@ -35,22 +35,22 @@ def answers(environment: dict[str, str], *argv: str) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("environment", "expected"), [({}, "a /x"), ({"QLOGDIR": "/logs"}, "a --log=/logs /x")]
 )
-def test_a_log_is_written_where_one_is_asked_for(environment: dict[str, str], expected: str) -> None:
+def test_a_log_is_written_where_requested(environment: dict[str, str], expected: str) -> None:
     for found in answers(environment, "sh", "-c", 'echo "$@" >&2; exit 3', "-", "a", LOG, "{path}"):
         assert (found["end"], found["detail"]) == ("failed", f"status 3: {expected}")
         assert "body_bytes" not in found
 
 
 def test_the_bytes_of_a_body_are_counted(tmp_path: Path) -> None:
-    """Each response's own: nothing is left of the one before, nor when all is over."""
+    """Each response gets a new folder, which is removed afterwards."""
     script = 'printf 12345 > "$0/a"; mkdir "$0/sub"; printf 123 > "$0/sub/b"; echo "$0" >> "$1"'
     seen = tmp_path / "seen"
     for found in answers({}, "sh", "-c", script, "{body}", str(seen)):
         assert (found["end"], found["body_bytes"]) == ("complete", 8)
     folders = seen.read_text(encoding="utf-8").splitlines()
     assert len(set(folders)) == 2
-    assert not any(Path(one).exists() for one in folders)
+    assert not any(Path(folder).exists() for folder in folders)
 
 
-def test_without_a_body_none_came() -> None:
-    assert [one["body_bytes"] for one in answers({}, "true", "{body}")] == [0, 0]
+def test_without_a_body_zero_bytes_are_counted() -> None:
+    assert [answer["body_bytes"] for answer in answers({}, "true", "{body}")] == [0, 0]

@@ -1,4 +1,4 @@
-"""A stack's own program as a server: what it is given, and when it is ready."""
+"""A stack's own program as a server: its arguments and its readiness."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from testbed.experiment.cell import Cell
 from testbed.stacks import own_server
 from testbed.trials import server_config
 
-# Binds late, as a program does that reads its keys first; says on standard output what no server should.
+# Binds late, like a program that reads its keys first, and writes a line to standard output that must not
+# be passed on.
 SERVER = """
 import socket, sys, time
 time.sleep(0.3)
@@ -50,11 +51,11 @@ def configuration(folder: Path, port: int = 44_331, **more: Any) -> dict[str, An
         ({"body_bytes": 70_000, "gso": True}, "cubic", 70_000),
     ],
 )
-def test_what_a_cell_asks_reaches_the_command(
+def test_settings_of_a_cell_reach_the_command(
     tmp_path: Path, more: dict[str, Any], control: str, body: int
 ) -> None:
     given = configuration(tmp_path, **more)
-    # The folder is the job's: a body of an earlier server is no other's.
+    # Both calls use the same job folder: the second must replace the first server's body.
     for _ in range(2):
         found = own_server.names(given, tmp_path)
         assert found["congestion_control"] == control
@@ -62,6 +63,13 @@ def test_what_a_cell_asks_reaches_the_command(
     assert (found["ip"], found["port"]) == ("127.0.0.1", "44331")
     assert "PRIVATE KEY" in Path(found["key"]).read_text(encoding="ascii")
     assert "BEGIN CERTIFICATE" in Path(found["chain"]).read_text(encoding="ascii")
+
+
+@pytest.mark.parametrize("gso", [False, True])
+def test_a_server_learns_its_answer_and_whether_to_use_gso(tmp_path: Path, gso: bool) -> None:
+    given = configuration(tmp_path, body_bytes=10, gso=gso, certificate_delay_ms=4)
+    found = own_server.argv(["x", "{no_gso}-0", "{mode}", "{delay_us}"], given, tmp_path)
+    assert found == ["x", *([] if gso else ["-0"]), "wait", "4000"]
 
 
 @pytest.mark.parametrize(
@@ -78,12 +86,12 @@ def test_a_socket_of_the_port_listens(table: str, expected: bool) -> None:
     assert own_server.listens(table, 443) is expected
 
 
-def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> None:
+def test_a_server_is_ready_when_it_listens_and_is_ended_by_its_pid(tmp_path: Path) -> None:
     file = tmp_path / "server.json"
     port = free_port()
     file.write_text(json.dumps(configuration(tmp_path, port)), encoding="utf-8")
-    own = [sys.executable, "-c", SERVER, "{ip}", "{port}", "{congestion_control}", "{other}"]
-    argv = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *own, "--config", str(file)]
+    server_command = [sys.executable, "-c", SERVER, "{ip}", "{port}", "{congestion_control}", "{other}"]
+    argv = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *server_command, "--config", str(file)]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     try:
         assert process.stdout is not None and process.stderr is not None
@@ -95,5 +103,5 @@ def test_it_is_ready_when_it_listens_and_ends_by_its_number(tmp_path: Path) -> N
         process.kill()
         process.wait()
     assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), port)
-    # What said READY has ended, too, and nothing else was said on standard output.
+    # The process that printed READY has exited, too, and standard output has no other line.
     assert process.stdout.read() == b""

@@ -1,27 +1,32 @@
-"""Pacing of servers: lines and verdicts from rows made by hand, and lateness from captures made by hand."""
+"""Pacing of servers: lines and verdicts from hand-made rows, and lateness from hand-made captures."""
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.experiment import experiment
+from testbed import experiment_files, measures
 from testbed.experiment.cell import Cell
-from testbed.experiment.expected import Reason
-from testbed.measures import pacing, results
+from testbed.experiment.experiment import Reason
+from testbed.measures.sending import pacing_cells
 from testbed.trials import trial_row
 from testbed.trials.captures.lateness import Lateness
 from testbed.trials.network import path
+from tests.dissect import build
+from tests.testbed.experiments import find
+from tests.testbed.experiments import text as text_of
 
 
-def named(**where: object) -> Cell:
+def named(**values: object) -> Cell:
+    found: Cell
     (found,) = (
         cell
-        for cell in experiment.find("pacing").cells()
-        if all(getattr(cell, field) == value for field, value in where.items())
+        for cell in find("pacing").cells()
+        if all(getattr(cell, field) == value for field, value in values.items())
     )
     return found
 
@@ -40,14 +45,14 @@ def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
     return {**made, **more}
 
 
-def test_a_line_has_means_and_medians_as_the_paper() -> None:
+def test_a_line_has_the_means_and_medians_of_the_paper() -> None:
     cell = named(server="quiche", congestion_control="cubic", qdisc="etf", gso=True, gso_paced=False)
     rows = [
         trial(cell, 1, queue_drops=90, transfer_us=2_097_152),
         trial(cell, 2, queue_drops=110, transfer_us=4_194_304),
         trial(cell, 3, outcome="timeout", queue_drops=9, transfer_us=None),
     ]
-    (found,) = pacing.cells(experiment.find("pacing"), rows)
+    (found,) = pacing_cells.cells(find("pacing"), Path(), rows)
     assert (found.done, found.trials, found.dropped, found.dropped_sd) == (2, 3, 100, 10)
     # 10 MiB in 2.1 and 4.2 s.
     assert found.goodput_mbit == pytest.approx(30)
@@ -59,32 +64,69 @@ def test_a_line_has_means_and_medians_as_the_paper() -> None:
 
 
 def test_verdicts_are_about_cells_that_differ_in_one_thing() -> None:
+    picoquic = {"server": "picoquic", "gso": False}
     rows = [
         trial(named(server="quic-go", gso=False), share_in_trains_1=0.9, queue_drops=160),
         trial(named(server="quic-go", gso=True), share_in_trains_1=0.1, queue_drops=6),
         trial(named(server="quiche", congestion_control="cubic", qdisc="none", gso=False), queue_drops=687),
         trial(named(server="quiche", congestion_control="cubic", qdisc="fq", gso=False), queue_drops=600),
         trial(named(server="quiche", congestion_control="reno", qdisc="fq"), queue_drops=1),
-        trial_row.without_trial(
-            "x", named(server="picoquic", congestion_control="bbr"), 1, "unavailable", ""
-        ),
-        trial_row.without_trial(
-            "x", named(server="picoquic", congestion_control="reno"), 1, "unavailable", ""
-        ),
+        trial(named(**picoquic, congestion_control="bbr"), share_in_trains_1=0.996, gap_p50_ns=303_000),
+        trial_row.without_trial("x", named(**picoquic, congestion_control="reno"), 1, "unavailable", ""),
     ]
-    shown = results.measured(experiment.find("pacing"), Path(), rows)[1]().text(terminal=False)
+    shown = text_of(find("pacing"), rows)
     alone = "met: without GSO at least 70 points more of the packets are alone: +80.0 points."
     assert f"quic-go, qdisc none: {alone}" in shown
     assert (
         "quic-go, qdisc none: met: with GSO fewer packets are dropped than without GSO: 6 and 160." in shown
     )
     assert "quiche, cubic: not met: fq drops more than no qdisc: 600 and 687." in shown
-    unknown = "99 % of its packets are alone, with a median gap within 2 % of 303 us: no trial was done"
-    assert f"picoquic, bbr: not met: {unknown}, as picoquic cannot be had here." in shown
+    paced = "99 % of its packets are alone, with a median gap within 2 % of 303 us: 99.6 %, 303 us."
+    assert f"picoquic, bbr: met: {paced}" in shown
     assert shown.count(": met: ") + shown.count(": not met: ") == 4
-    names = ", ".join(f"picoquic-picoquic-wfc-40ms-1000up-{control}-at-none" for control in ("reno", "bbr"))
-    assert f"Not done here, 2 of 7: {names}." in shown
-    assert "Published, and not judged here: picoquic, reno: its packets are alone, or in trains" in shown
+    assert "Not done here, 1 of 7: picoquic-picoquic-wfc-40ms-1000up-reno-at-none." in shown
+
+
+def test_distributions_are_of_the_captures_of_trials_that_were_done(tmp_path: Path) -> None:
+    """Figures 2 to 6: each of two trials has 16 packets in one burst and 4 packets 1.005 ms apart."""
+    cell = named(server="picoquic", congestion_control="cubic", gso=False)
+    block = tmp_path / cell.name / "0001-0002"
+    block.mkdir(parents=True)
+    second = 10**9
+    datagrams, trials = [], []
+    for repetition in (0, 1, 2):
+        sent = build.udp((path.SERVER_IP, 443), (path.CLIENT_IP, 5000 + repetition), bytes(100))
+        at = (10 * repetition + 1) * second
+        trials.append({"repetition": repetition, "begun_ns": at, "ended_ns": at + second})
+        for train in (16, *[1] * (4 if repetition else 40)):
+            datagrams += [(at + 12_000 * place, sent) for place in range(train)]
+            at += 12_000 * (train - 1) + 1_005_000
+    capture(block / "sender.pcap", datagrams, bytes(12) + b"\x08\0")
+    (block / "trials.jsonl").write_text(
+        "".join(json.dumps(window) + "\n" for window in trials), encoding="utf-8"
+    )
+    rows = [trial(cell, repetition, capture_file=f"{cell.name}/0001-0002/path.pcap") for repetition in (1, 2)]
+    experiment = find("pacing")
+    (found,) = pacing_cells.cells(experiment, tmp_path, rows)
+    assert found.distribution is not None
+    assert found.distribution.trains == pytest.approx({1: 20, 16: 80})
+    gaps = dict(found.distribution.gaps_drawn())
+    short = 100 * 15 / 19
+    assert [gaps[at] for at in (0.01, 0.02, 1.0, 1.01)] == pytest.approx([0, short, short, 100])
+    assert found.as_dict()["trains_percent"][15:17] == [100, 100]
+    made = {panel.title: panel for panel in measures.results(experiment, tmp_path, rows).panels()}
+    trains = made["picoquic: trains up to"]
+    assert [(series.label, series.published) for series in trains.series] == [
+        ("cubic", False),
+        ("cubic", True),
+    ]
+    assert trains.series[1].points == ((1.0, 59.8), (5.0, 60.1))
+    assert made["picoquic: gaps up to"].series[1].points == ((0.1, 37.7),)
+    text = text_of(experiment, rows, tmp_path)
+    bursts = "40 % of its packets are in trains of 16 or 17, within 10 points"
+    assert f"picoquic, cubic: not met: {bursts}: 80.0 %." in text
+    (block / "sender.pcap").unlink()
+    assert "in trains of 16" not in text_of(experiment, rows, tmp_path)
 
 
 def test_paced_buffers_are_compared_with_others_and_with_none() -> None:
@@ -95,24 +137,29 @@ def test_paced_buffers_are_compared_with_others_and_with_none() -> None:
         trial(named(**bbr, gso_paced=True), share_in_trains_1=0.81, queue_drops=5),
         trial(named(**{**bbr, "qdisc": "none"}, gso=True), queue_drops=7),
     ]
-    own = experiment.find("pacing")
-    assert sorted(one.buffers for one in pacing.cells(own, rows)) == ["off", "on", "on", "paced"]
-    shown = results.measured(own, Path(), rows)[1]().text(terminal=False)
+    experiment = find("pacing")
+    assert sorted(cell.buffers for cell in pacing_cells.cells(experiment, Path(), rows)) == [
+        "off",
+        "on",
+        "on",
+        "paced",
+    ]
+    shown = text_of(experiment, rows)
     for verdict in (
         "met: without GSO at least 70 points more of the packets are alone: +75.0 points.",
         "met: with GSO fewer packets are dropped than without GSO: 6 and 160.",
         "met: with paced GSO at least 70 points more of the packets are alone: +71.0 points.",
         "not met: with GSO fewer packets are dropped than with paced GSO: 6 and 5.",
-        "not met: paced GSO leaves as many packets alone as none, within 3 points: -4.0 points.",
-        "not met: paced GSO drops as many packets as none, within 10 %: 5 and 160.",
+        "not met: paced GSO leaves as many packets alone as without GSO, within 3 points: -4.0 points.",
+        "not met: paced GSO drops as many packets as without GSO, within 10 %: 5 and 160.",
     ):
         assert f"quiche, bbr, qdisc fq: {verdict}" in shown
     assert "quiche, bbr, with GSO: not met: fq drops more than no qdisc: 6 and 7." in shown
     assert shown.count(": met: ") + shown.count(": not met: ") == 7
 
 
-def test_published_values_stand_beside_cells_of_their_conditions() -> None:
-    """The paper's quiche had GSO; what it measured with a change of its own has no cell."""
+def test_published_values_are_shown_for_cells_of_their_conditions() -> None:
+    """The paper's quiche had GSO. Its measurements with a changed quiche have no cell here."""
     cubic = {"server": "quiche", "congestion_control": "cubic"}
     wanted = {
         ("none", True, False): 687.15,
@@ -122,16 +169,16 @@ def test_published_values_stand_beside_cells_of_their_conditions() -> None:
         ("etf", True, False): 104.95,
         ("etf", True, True): 90.35,
     }
-    own = experiment.find("pacing")
+    experiment = find("pacing")
     rows = [
         trial(named(**cubic, qdisc=qdisc, gso=gso, gso_paced=spread), transfer_us=2_000_000 + 1000 * number)
         for number, (qdisc, gso, spread) in enumerate(wanted)
     ]
-    found = pacing.cells(own, rows)
+    found = pacing_cells.cells(experiment, Path(), rows)
     assert {
-        (one.qdisc, one.gso, one.gso_paced): one.published and one.published.dropped for one in found
+        (cell.qdisc, cell.gso, cell.gso_paced): cell.published and cell.published.dropped for cell in found
     } == wanted
-    shown = results.measured(own, Path(), rows)[1]().text(terminal=False)
+    shown = text_of(experiment, rows)
     changed = "quiche, cubic, qdisc fq, with paced GSO, changed (without spurious losses)"
     assert f"Published, without a cell here: {changed}: 166 dropped, 31.71 Mbit/s, 9.8 % of gaps" in shown
     assert shown.count("Published, without a cell here") == 4
@@ -139,20 +186,32 @@ def test_published_values_stand_beside_cells_of_their_conditions() -> None:
     assert f"quiche: met: goodput in the published order: {order}: cubic none GSO 41.94, " in shown
 
 
-def test_a_reason_stands_with_what_is_not_met() -> None:
-    own = experiment.find("pacing")
-    made = own.model_copy(update={"reason": (Reason(of=("quiche, cubic", "fq drops"), reason="a reason"),)})
+def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    experiment = experiment_files.read(experiment_files.FOLDER / "pacing.toml")
+    cell = named(server="ngtcp2-gnutls", congestion_control="reno")
+    text = text_of(experiment, [trial(cell)])
+    assert "publ" not in text.partition("\n\n")[2] and "goodput" in text
+    (line,) = measures.results(experiment, Path(), [trial(cell)]).lines
+    assert line.as_dict()["published"] is None
+
+
+def test_a_reason_is_printed_with_each_unmet_check() -> None:
+    experiment = find("pacing")
+    made = experiment.model_copy(
+        update={"reason": (Reason(of=("quiche, cubic", "fq drops"), reason="a reason"),)}
+    )
     cubic = {"server": "quiche", "congestion_control": "cubic", "gso": False}
     for fewer, text in ((600, "    The captures show: a reason.\n"), (700, "")):
         rows = [
             trial(named(**cubic, qdisc="none"), queue_drops=687),
             trial(named(**cubic, qdisc="fq"), queue_drops=fewer),
         ]
-        shown = results.measured(made, Path(), rows)[1]().text(terminal=False)
+        shown = text_of(made, rows)
         assert ("a reason" in shown) == bool(text) and text in shown
 
 
-def test_what_a_capture_of_the_sender_has_is_in_the_row() -> None:
+def test_the_row_has_the_values_of_the_senders_capture() -> None:
     bare = trial_row.without_trial(
         "x", named(server="quiche", congestion_control="bbr", qdisc="fq", gso=False), 1, "", None
     )
@@ -193,11 +252,11 @@ def test_what_a_capture_of_the_sender_has_is_in_the_row() -> None:
     assert (twice["gaps_up_to_100us_share"], twice["gap_p50_ns"], twice["link_late_p99_us"]) == (None,) * 3
 
 
-def capture(file: Path, datagrams: list[tuple[int, bytes]]) -> Path:
-    """Write a capture with nanoseconds: times, and UDP payloads behind 42 bytes of headers."""
+def capture(file: Path, datagrams: list[tuple[int, bytes]], headers: bytes = bytes(42)) -> Path:
+    """Write a capture with nanosecond times; each datagram's payload follows `headers`."""
     content = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
     for time_ns, payload in datagrams:
-        frame = bytes(42) + payload
+        frame = headers + payload
         content += struct.pack("=IIII", *divmod(time_ns, 10**9), len(frame), len(frame)) + frame
     file.write_bytes(content)
     return file

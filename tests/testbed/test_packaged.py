@@ -1,4 +1,4 @@
-"""Programs of packages: by the real apt and dpkg-deb, from a folder that is a mirror of its own."""
+"""Programs from Debian packages: the real apt and dpkg-deb install them from a local mirror folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = {
 
 
 def deb(folder: Path, name: str, version: str, file: str, needed: str | None) -> None:
-    """Build a package, whose file says its version."""
+    """Build a package with one file, a script that prints the package's version."""
     root = folder / f"{name}-{version}"
     (root / file).parent.mkdir(parents=True)
     (root / file).write_text(f"#!/bin/sh\necho {name} {version} $LD_LIBRARY_PATH\n", encoding="ascii")
@@ -48,7 +48,7 @@ def deb(folder: Path, name: str, version: str, file: str, needed: str | None) ->
 
 
 def mirror(folder: Path, *versions: str, without: str = "") -> Source:
-    """Make a mirror with all packages in `versions`, in a flat folder. apt copies what it takes of it."""
+    """Make a mirror of all packages in `versions` in a flat folder. apt copies the files that it uses."""
     folder.mkdir()
     for version in versions:
         for name, (file, needed) in FILES.items():
@@ -87,8 +87,8 @@ def from_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def left(folder: Path) -> list[str]:
-    """Return what is beside a folder, and it."""
-    return sorted(one.name for one in folder.parent.iterdir())
+    """Return the names in a folder's parent folder."""
+    return sorted(file.name for file in folder.parent.iterdir())
 
 
 def test_the_newest_version_is_unpacked_with_what_it_needs(from_mirror: Any) -> None:
@@ -105,17 +105,17 @@ def test_the_newest_version_is_unpacked_with_what_it_needs(from_mirror: Any) -> 
         assert argv[-1] == rest
         done = subprocess.run(argv, check=True, capture_output=True, text=True)
         assert done.stdout == f"{name} 1.10.0+ds-2~bpo12+1 {libraries}\n"
-    # Beside the folder only its lock is left.
+    # Only the folder and its lock remain.
     assert left(folder) == ["packaged-own", "packaged-own.lock"]
 
 
-def test_what_is_unpacked_stays(from_mirror: Any) -> None:
+def test_unpacked_packages_are_not_unpacked_again(from_mirror: Any) -> None:
     from_mirror("1.2.3-1")
-    # Of one that was killed.
+    # A killed run left these folders.
     for name in ("packaged-own", "unpack-own.x7", "packaged-own-other"):
         (STACK.folder("own").with_name(name) / "usr").mkdir(parents=True)
     packaged.unpack("own", STACK)
-    # Nor is another stack's folder touched.
+    # The folder of another stack remains.
     assert left(STACK.folder("own")) == ["packaged-own", "packaged-own-other", "packaged-own.lock"]
     from_mirror("1.2.4-1")
     packaged.unpack("own", STACK)
@@ -135,7 +135,7 @@ def test_what_is_unpacked_stays(from_mirror: Any) -> None:
         ),
     ],
 )
-def test_what_is_not_to_be_had_is_one_sentence_and_leaves_nothing(
+def test_an_unavailable_package_is_one_sentence_and_leaves_nothing(
     from_mirror: Any, changed: dict[str, str], without: str, error: type[FirstflightError], message: str
 ) -> None:
     from_mirror("1-1", without=without)
@@ -177,16 +177,16 @@ def test_a_stack_of_packages_is_client_and_server(
     assert before.version.text() == "unknown" and before.unavailable is None
     assert before.packaged is not None
     folder = packaged.unpack("own", before.packaged)
-    own = load(tmp_path)["own"]
-    assert own.missing() == [] and own.folders("own") == [folder]
-    assert own.client is not None
-    assert (own.client.build, own.server_build) == ("release", "release")
-    assert own.version.text() == own.server_version == "2.0"
-    assert own.client_command(logged=False)[-2:] == [str(folder / "usr/bin/own-client"), "{host}"]
-    assert own.server_command()[-2:] == [str(folder / "usr/sbin/own-server"), "{port}"]
-    assert own.server_speaks("h3") and not own.server_speaks("hq-interop")
-    monkeypatch.setattr(stacks, "find", lambda name: own if name == "own" else stacks.load()[name])
-    # A guest has a /tmp of its own, and the cache may be below the host's.
+    stack = load(tmp_path)["own"]
+    assert stack.missing() == [] and stack.folders("own") == [folder]
+    assert stack.client is not None
+    assert (stack.client.build, stack.server_build) == ("release", "release")
+    assert stack.version.text() == stack.server_version == "2.0"
+    assert stack.client_command(logged=False)[-2:] == [str(folder / "usr/bin/own-client"), "{host}"]
+    assert stack.server_command()[-2:] == [str(folder / "usr/sbin/own-server"), "{port}"]
+    assert stack.server_speaks("h3") and not stack.server_speaks("hq-interop")
+    monkeypatch.setattr(stacks, "find", lambda name: stack if name == "own" else stacks.load()[name])
+    # A guest has a separate /tmp, and the cache may be below the host's /tmp.
     given: list[Path] = []
 
     def begin(*_: object, **more: Any) -> None:
@@ -197,8 +197,8 @@ def test_a_stack_of_packages_is_client_and_server(
     monkeypatch.setattr("testbed.trials.block.binaries.find", Path)
     for client, server in (("own", "aioquic"), ("aioquic", "own"), ("own", "own")):
         given.clear()
-        (one,) = block.blocks("", Cell(client=client, server=server, answering="wfc"), 1)
-        assert [row["outcome"] for row in block.run(one, tmp_path / "block")] == ["guest_failed"]
+        (planned,) = block.blocks("", Cell(client=client, server=server, answering="wfc"), 1)
+        assert [row["outcome"] for row in block.run(planned, tmp_path / "block")] == ["guest_failed"]
         assert given.count(folder) == 1
 
 
@@ -207,7 +207,7 @@ def test_a_stack_of_packages_is_client_and_server(
     [
         ({}, None),
         ({"answering": "iack"}, "the server own sends no instant ACK"),
-        ({"certificate_delay_ms": 1}, "the server own has its certificate at once"),
+        ({"certificate_delay_ms": 1}, "the server own cannot delay its certificate"),
         ({"body_bytes": 1}, "the server own always sends several datagrams as one"),
         ({"body_bytes": 1, "gso": True}, None),
         ({"gso": True}, None),
@@ -217,11 +217,11 @@ def test_a_server_that_cannot_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], why: str | None
 ) -> None:
     (tmp_path / "own.toml").write_text(MANIFEST, encoding="utf-8")
-    own = stacks.load.__wrapped__(tmp_path)["own"]
-    monkeypatch.setattr(stacks, "find", lambda name: own if name == "own" else stacks.load()[name])
+    stack = stacks.load.__wrapped__(tmp_path)["own"]
+    monkeypatch.setattr(stacks, "find", lambda name: stack if name == "own" else stacks.load()[name])
     cell = Cell(**{"client": "aioquic", "server": "own", "answering": "wfc", **more})
-    (one,) = block.blocks("", cell, 1)
-    assert one.unavailable() == why
+    (planned,) = block.blocks("", cell, 1)
+    assert planned.unavailable() == why
 
 
 @pytest.mark.parametrize("name", ["-oAPT::x=y", "../x", ""])
@@ -231,7 +231,7 @@ def test_a_package_has_the_name_of_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("more", ['unavailable = "x"', 'server = "aioquic"', 'client = {module = "a"}'])
-def test_a_stack_of_packages_is_nothing_else(tmp_path: Path, more: str) -> None:
+def test_a_stack_of_packages_has_no_other_source(tmp_path: Path, more: str) -> None:
     (tmp_path / "own.toml").write_text(f"{more}\n{MANIFEST}", encoding="utf-8")
-    with pytest.raises(UsageError, match="`packaged` is client and server"):
+    with pytest.raises(UsageError, match="`packaged` has client and server"):
         stacks.load.__wrapped__(tmp_path)

@@ -1,4 +1,4 @@
-"""Changed copies of stacks: what is changed, and that the changes fit the versions that are in use."""
+"""Patched copies of stacks: the changes, and that they apply to the versions in use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from firstflight.errors import FirstflightError, UsageError
 from testbed import stacks
 from testbed.guest import cache_folder
 from testbed.stacks import patched
+from testbed.stacks.program import Server
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +40,16 @@ def test_a_copy_has_the_changes_and_the_source_stays(tmp_path: Path, cache: Path
         patched.changed("x", spec("three"), source)
     with pytest.raises(FirstflightError, match="there 3 times"):
         patched.changed("x", spec("o"), source)
-    assert {one.parent for one in (copy, *cache.glob("x-*"))} == {cache}
+    assert {folder.parent for folder in (copy, *cache.glob("x-*"))} == {cache}
 
 
 @pytest.mark.parametrize("name", patched.load())
 def test_the_changes_fit_the_versions_in_use(name: str) -> None:
-    one = patched.load()[name]
-    copy = patched.changed(name, one, patched.source(one))
-    for change in one.change:
+    patch = patched.load()[name]
+    copy = patched.changed(name, patch, patched.source(patch))
+    for change in patch.change:
         assert change.new in (copy / change.file).read_text()
-    for added in one.add:
+    for added in patch.add:
         assert (copy / added).read_bytes() == (patched.FOLDER / name / added).read_bytes()
 
 
@@ -58,9 +59,9 @@ def test_each_is_the_server_of_a_stack(tmp_path: Path, monkeypatch: pytest.Monke
     servers = {
         stack.server.program
         for stack in stacks.load().values()
-        if stack.server and not isinstance(stack.server, str) and stack.server.patched
+        if isinstance(stack.server, Server) and stack.server.patched and stack.server.program
     }
-    assert servers == {one.program for one in patched.load().values()}
+    assert servers == {patch.program for patch in patched.load().values()}
     quinn, s2n = stacks.find("quinn"), stacks.find("s2n-quic")
     assert (quinn.server_version, quinn.server_build) == (f"{quinn.version.text()}+changed", "release")
     assert s2n.server_version == s2n.version.text()

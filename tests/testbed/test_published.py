@@ -1,4 +1,4 @@
-"""Ranges of gains that a paper gives by RTT, beside ours."""
+"""A paper's ranges of gains by RTT, compared with our gains."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from testbed.experiment import experiment
+from testbed import summary
 from testbed.experiment.published import GainRange, range_of
-from testbed.measures import gain, gain_page, page
+from tests.testbed.experiments import find
+from tests.testbed.experiments import text as text_of
 from tests.testbed.test_gain import trial
 
 
@@ -33,7 +34,7 @@ from tests.testbed.test_gain import trial
 def test_ranges_are_of_the_papers_clients_servers_and_rtts(
     name: str, client: str, server: str, rtt_ms: float, found: tuple[float | None, float | None]
 ) -> None:
-    assert range_of(experiment.find(name).gained, client, server, rtt_ms) == found
+    assert range_of(find(name).gained, client, server, rtt_ms) == found
 
 
 def test_a_range_has_its_ends_in_order() -> None:
@@ -48,21 +49,21 @@ def test_a_range_has_its_ends_in_order() -> None:
 def test_a_range_is_printed_as_one_value_where_it_is(
     low: float | None, high: float | None, text: str
 ) -> None:
-    assert page.between(low, high) == text
+    assert summary.between(low, high) == text
 
 
 def printed(rtts: tuple[float, ...], *qdiscs: str, **more: Any) -> str:
-    one = experiment.find("iack-first-pto")
+    experiment = find("iack-first-pto")
     rows = [
         trial(answering, 50_000, client="aioquic", rtt_ms=rtt_ms, qdisc=qdisc, pto_first_us=pto_us, **more)
         for qdisc in qdiscs or ("pfifo",)
         for rtt_ms in rtts
         for answering, pto_us in (("wfc", 39_000), ("iack", 27_000))
     ]
-    return gain_page.gained(one, gain.gains(one, rows)).text(terminal=False)
+    return text_of(experiment, rows)
 
 
-def test_ranges_stand_beside_ours_and_pairs_without_a_verdict_have_no_trend() -> None:
+def test_ranges_are_printed_with_ours_and_pairs_without_a_verdict_have_no_trend() -> None:
     rtts = (1.0, 9.0, 20.0, 50.0, 100.0)
     text = printed(rtts)
     assert "7 to 24.65" in text
@@ -78,10 +79,10 @@ def test_ranges_stand_beside_ours_and_pairs_without_a_verdict_have_no_trend() ->
     "name", ["iack-ttfb", "iack-loss-server", "iack-loss-client", "iack-first-pto", "iack-first-pto-logs"]
 )
 def test_each_client_of_the_paper_has_a_range_by_rtt_once_it_is_built(name: str) -> None:
-    """mvfst, neqo and picoquic can be built from a source of one's own."""
-    one = experiment.find(name)
+    """The user can build mvfst from source; neqo is available only in Firefox."""
+    experiment = find(name)
     clients = {"mvfst", "neqo", "picoquic"} - ({"mvfst"} if name == "iack-ttfb" else set())
-    for cell in one.cells():
+    for cell in experiment.cells():
         if cell.client in clients:
-            accepted, _ = gain.expected_of(one, cell.client, cell.server, cell.rtt_ms)
+            accepted, _ = experiment.expected(cell.client, cell.server, cell.rtt_ms)
             assert accepted is not None, cell.name

@@ -1,4 +1,4 @@
-"""What cannot be done in real time, and namespaces that leave nothing behind."""
+"""Cells that cannot run in real time, and the cleanup of namespaces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELL = Cell(client="quiche", server="quiche", answering="wfc", rtt_ms=40, drop_t
 
 
 def sleeping() -> bool:
-    """Return whether the command runs; those that start it have its words behind their own."""
+    """Return whether the command runs. Its launchers' command lines are longer, so they do not match."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if file.read_bytes() == f"sleep\0{SLEEPS}\0".encode():
@@ -48,7 +48,7 @@ def test_a_cell_that_has_none_is_one_sentence(tmp_path: Path, more: dict[str, st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_runner_says_is_the_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_outcome_is_that_of_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "tc qdisc add: Error: Specified qdisc kind is unknown."
     monkeypatch.setattr(real_time, "_in_namespaces", lambda *_: f"{reason}\n".encode())
     found = real_time.run(Block("x", CELL, 1, 2), tmp_path)
@@ -67,7 +67,7 @@ def test_namespaces_that_cannot_be_made_are_one_sentence(
         real_time._in_namespaces(["true"], tmp_path, 10)
 
 
-def test_the_namespaces_have_no_way_out_and_a_run_of_their_own(tmp_path: Path) -> None:
+def test_the_namespaces_are_isolated_and_have_a_separate_run(tmp_path: Path) -> None:
     shown = tmp_path / "shown.py"
     shown.write_text(
         "import os, sys\nsys.exit(' '.join([*os.listdir('/sys/class/net'), '/run', *os.listdir('/run')]))\n"
@@ -87,7 +87,7 @@ def test_nothing_outlives_a_killed_run(tmp_path: Path) -> None:
     program = "import sys; from pathlib import Path; from testbed.trials import real_time as real; "
     program += "real._in_namespaces(['sleep', sys.argv[2]], Path(sys.argv[1]), 600)"
     argv = [sys.executable, "-P", "-c", program, str(tmp_path), SLEEPS]
-    with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(binaries.repository())}) as one:
+    with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(binaries.repository())}) as process:
         until(sleeping, "the start of what runs")
-        one.send_signal(signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
     until(lambda: not sleeping(), "the end of what ran")

@@ -1,4 +1,4 @@
-"""The page of an experiment, in a real browser: what it shows, and that it needs no script and no network."""
+"""The page of an experiment in a real browser: its contents, without any script or network access."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import pytest
 
 from reports.numbers.compared import Panel, Series
 from reports.tables.columns import Column
-from testbed import report
+from testbed import measures, report, summary
+from testbed.computed import COMPUTED, DERIVED
 from testbed.experiment import conditions, experiment
-from testbed.measures import page, results
-from testbed.measures.computed_figures import COMPUTED, DERIVED
-from testbed.measures.page import Page
+from testbed.summary import Page
 from testbed.trials import block, trial_row
 from testbed.trials.captures import block_files
 from tests.browser import DESK, PHONE, Browser
 from tests.browser import browser as browser
 from tests.dashboard.test_pages_in_a_browser import dark, serious
 from tests.report.test_page import BOXES, apart, opened
+from tests.testbed.experiments import find
 from tests.testbed.test_acks import trial as acked
 
 HOSTILE = "</bdi></td><script>document.title='caught'</script>\u202e"
 OPEN = ("iack-half-hello", "certificate-limit", "iack-crossing", "iack-map")
-"""Questions of no paper: nothing is expected of them."""
+"""Experiments that no paper has, so they have no expected values."""
 EXPERIMENTS = ("iack-ttfb", "iack-first-pto", "ack-ratio", "ack-loss", "ack-survey", "pacing", *OPEN)
 FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
 CELLS = "return [...document.querySelectorAll(arguments[0])].map(tr => [...tr.cells].map(c => c.textContent))"
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    """Return two trials of each cell: numbers by hand, which differ; what cannot be had is unavailable."""
+    """Return two trials of each cell with distinct made-up values; impossible cells are unavailable."""
     made = []
-    for number, cell in enumerate(experiment.find(name).cells()):
+    for number, cell in enumerate(find(name).cells()):
         why = block.blocks(name, cell, 2)[0].unavailable()
         for repetition in (1, 2):
             if why is not None:
@@ -72,20 +72,22 @@ def firstflight(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def made_of(name: str, rows: list[dict[str, Any]], folder: Path) -> report.Report:
-    one = experiment.find(name)
-    lines, summary = results.measured(one, folder, rows)
-    return report.of_trials(name, one, folder, rows, lines, summary(), None)
+    experiment = find(name)
+    return report.of_trials(name, experiment, folder, rows, measures.results(experiment, folder, rows), None)
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.Report, Path]]:
-    """All pages, with what is on them."""
+    """All pages and their reports."""
     folder = tmp_path_factory.mktemp("pages")
     made = {name: made_of(name, rows_of(name), folder / name) for name in EXPERIMENTS}
     made |= {name: report.of_figure(name, figure) for name, figure in COMPUTED.items()}
     rows = {name: rows_of(name) for name in ("iack-loss-server", "iack-loss-client")}
-    made |= {name: report.of_derived(name, one, folder, rows) for name, one in DERIVED.items()}
-    return {name: (one, report.write(one, folder / f"{name}.html")) for name, one in made.items()}
+    made |= {name: report.of_derived(name, derived, folder, rows) for name, derived in DERIVED.items()}
+    return {
+        name: (page_report, report.write(page_report, folder / f"{name}.html"))
+        for name, page_report in made.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -99,10 +101,10 @@ def test_every_page_in_a_browser(
     size: tuple[int, int],
     is_dark: bool,
 ) -> None:
-    """No request, complaint or script; no fault that axe-core finds; figures that one can read.
+    """No request, complaint or script; no fault that axe-core finds; readable figures.
 
-    The largest page, iack-map, takes axe-core and the rest 14 s where ten other processes want two
-    processors; a script may take 120 s (tests/browser.py).
+    The largest page, iack-map, needs 14 s while ten other processes compete for two processors. A script
+    may run for 120 s (tests/browser.py).
     """
     made, path = pages[name]
     dark(browser, on=is_dark)
@@ -110,7 +112,7 @@ def test_every_page_in_a_browser(
         opened(browser, path, size)
         background = browser.script("return getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(255, 255, 255)") is not is_dark
-        # Only what is wanted below runs from outside; axe-core changes nothing of the page.
+        # The test runs only the scripts below; axe-core does not change the page.
         figures = browser.script(BOXES, "figure") if made.panels else []
         for figure in figures:
             left, top, right, bottom = figure["box"]
@@ -131,7 +133,7 @@ def test_every_page_in_a_browser(
 def test_the_page_has_what_was_measured(
     pages: dict[str, tuple[report.Report, Path]], browser: Browser, name: str
 ) -> None:
-    """The table is that of the text; every trial is counted by its outcome; each verdict is there."""
+    """The table equals the text's, the outcomes count every trial, and each verdict is present."""
     made, path = pages[name]
     browser.open(path.as_uri())
     shown = browser.script(CELLS, "#values tbody tr")
@@ -145,10 +147,12 @@ def test_the_page_has_what_was_measured(
     }
     assert outcomes == Counter(row["outcome"] for row in rows)
     checks = browser.script(CELLS, "#checks tbody tr")
-    assert [line[1] for line in checks] == ["met" if one.met else "not met" for one in made.summary.checks]
+    assert [line[1] for line in checks] == [
+        "met" if check.met else "not met" for check in made.summary.checks
+    ]
     assert bool(made.summary.checks) == (name not in OPEN)
     text = browser.script("return document.body.textContent")
-    seeds = "" if experiment.find(name).repetitions == 2 else " --seeds 2"
+    seeds = "" if find(name).repetitions == 2 else " --seeds 2"
     assert f"firstflight testbed run {name} --jobs 2{seeds}\n" in text
     for stack in {row["client"] for row in rows if row["outcome"] == "done"}:
         assert [stack, "client", "1.2"] in [line[:3] for line in browser.script(CELLS, "#programs tbody tr")]
@@ -158,8 +162,8 @@ def test_a_derived_page_has_the_trials_that_it_is_made_of(
     pages: dict[str, tuple[report.Report, Path]],
 ) -> None:
     made, _ = pages["iack-better"]
-    both = [experiment.find(name) for name in ("iack-loss-server", "iack-loss-client")]
-    cells = sum(len(one.cells()) for one in both)
+    both = [find(name) for name in ("iack-loss-server", "iack-loss-client")]
+    cells = sum(len(experiment.cells()) for experiment in both)
     assert made.outcomes is not None
     assert (sum(made.outcomes.values()), made.cells) == (2 * cells, (cells, cells))
     assert made.repeat == [
@@ -178,13 +182,15 @@ def test_a_derived_page_has_the_trials_that_it_is_made_of(
 
 
 def test_the_cells_that_were_measured_are_those_to_repeat(tmp_path: Path) -> None:
-    """Whole pairs of stacks by their names, others cell by cell."""
+    """`--cells` names a complete pair of stacks by a prefix, and other cells in full."""
     of = {name: rows_of(name) for name in ("iack-loss-server", "iack-loss-client")}
     some = [row for row in of["iack-loss-server"] if (row["client"], row["server"]) == ("quinn", "quic-go")]
-    one = [row for row in of["iack-loss-client"] if row["cell"] == of["iack-loss-client"][0]["cell"]]
-    rows = {"iack-loss-server": some, "iack-loss-client": one[:1]}
+    of_first_cell = [
+        row for row in of["iack-loss-client"] if row["cell"] == of["iack-loss-client"][0]["cell"]
+    ]
+    rows = {"iack-loss-server": some, "iack-loss-client": of_first_cell[:1]}
     made = report.of_derived("iack-better", DERIVED["iack-better"], tmp_path, rows)
-    loss_server, loss_client = "--cells quinn-quic-go-", f"--cells {one[0]['cell']}"
+    loss_server, loss_client = "--cells quinn-quic-go-", f"--cells {of_first_cell[0]['cell']}"
     assert made.repeat == [
         "make testbed-setup",
         f"firstflight testbed run iack-loss-server --jobs 2 --seeds 2 {loss_server}",
@@ -193,14 +199,14 @@ def test_the_cells_that_were_measured_are_those_to_repeat(tmp_path: Path) -> Non
         f"firstflight testbed verify iack-loss-server --seeds 2 {loss_server}",
         f"firstflight testbed verify iack-loss-client --seeds 1 {loss_client}",
     ]
-    for name, own in rows.items():
+    for name, experiment_rows in rows.items():
         (run,) = (line for line in made.repeat if f"run {name} " in line)
         patterns = tuple(run.rpartition(" ")[2].split(","))
-        names = {cell.name for cell in experiment.chosen(experiment.find(name), patterns)}
-        assert names == {row["cell"] for row in own}
-    loss = experiment.find("iack-loss-server")
-    lines, summary = results.measured(loss, tmp_path, some)
-    file = report.of_trials("own", loss, tmp_path, some, lines, summary(), Path("my own.toml"))
+        names = {cell.name for cell in experiment.chosen(find(name), patterns)}
+        assert names == {row["cell"] for row in experiment_rows}
+    loss = find("iack-loss-server")
+    found = measures.results(loss, tmp_path, some)
+    file = report.of_trials("own", loss, tmp_path, some, found, Path("my own.toml"))
     assert file.repeat == [
         "make testbed-setup",
         f"firstflight testbed run --scenario 'my own.toml' --jobs 2 --seeds 2 {loss_server}",
@@ -209,40 +215,39 @@ def test_the_cells_that_were_measured_are_those_to_repeat(tmp_path: Path) -> Non
 
 
 def test_what_is_held_and_what_is_varied() -> None:
-    found = {one.name: one for one in conditions.conditions(experiment.find("iack-ttfb").cells())}
-    assert found["Server"].varied and len(found["Server"].values) == 5
+    found = {condition.name: condition for condition in conditions.conditions(find("iack-ttfb").cells())}
+    assert found["Server"].varied and len(found["Server"].values) == 6
     assert found["RTT [ms]"].values == ("9",)
     assert not found["RTT [ms]"].varied
     assert found["Delay of the certificate [ms]"].values == ("200",)
     assert found["Rate to the server [Mbit/s]"].values == ("as to the client",)
-    assert [one.varied for one in conditions.conditions(experiment.find("ack-loss").cells())][:4] == [
+    assert [condition.varied for condition in conditions.conditions(find("ack-loss").cells())][:4] == [
         True
     ] * 4
 
 
-def test_every_column_has_a_name_of_its_own() -> None:
-    """A title of text may be half a title: its first line is that of the column before."""
+def test_every_column_has_a_distinct_name() -> None:
+    """A column's title in the text may lack its first line, which the preceding column shares."""
     for name in EXPERIMENTS:
-        lines, summary = results.measured(experiment.find(name), Path(), rows_of(name))
-        assert lines
-        headings = page.headings(summary().columns)
+        found = measures.results(find(name), Path(), rows_of(name))
+        assert found.lines
+        headings = summary.headings(found.summary().columns)
         assert len(set(headings)) == len(headings), name
         assert all(headings)
-    headings = page.headings(
-        results.measured(experiment.find("pacing"), Path(), rows_of("pacing"))[1]().columns
-    )
+    found = measures.results(find("pacing"), Path(), rows_of("pacing"))
+    headings = summary.headings(found.summary().columns)
     assert headings[4:8] == ["dropped", "dropped, published", "goodput Mbit/s", "goodput Mbit/s, published"]
 
 
 def test_trials_that_were_not_done_are_counted(tmp_path: Path, browser: Browser) -> None:
-    """Failed ones with their reason, whose text is text; cells without rows as not begun."""
+    """Failed trials appear with their reason as plain text, cells without rows as not begun."""
     rows = [row for row in rows_of("ack-ratio") if row["cell"].startswith("quinn-quinn-wfc-30ms")]
     assert len(rows) == 6
     rows[1] = {**rows[1], "outcome": "timeout", "detail": HOSTILE}
     path = report.write(made_of("ack-ratio", rows, tmp_path), tmp_path / "page.html")
     opened(browser, path, DESK)
     assert "caught" not in browser.script("return document.title")
-    cells = len(experiment.find("ack-ratio").cells())
+    cells = len(find("ack-ratio").cells())
     assert browser.script(CELLS, "#outcomes tbody tr") == [
         ["done", "5"],
         ["timeout", "1"],
@@ -258,12 +263,12 @@ def test_a_page_without_any_trial_that_was_done(tmp_path: Path, browser: Browser
     path = report.write(made_of("pacing", rows, tmp_path), tmp_path / "page.html")
     opened(browser, path, PHONE)
     assert "No trial was done" in browser.script("return document.body.textContent")
-    # The published values stand alone.
+    # The page then has only the published values.
     assert serious(browser) == []
 
 
 def test_captures_are_named_by_their_hashes(tmp_path: Path) -> None:
-    """Those that `verify` prints; an unfinished block and one without captures have none."""
+    """`verify` prints the same hashes. Unfinished blocks and blocks without captures have no hash."""
     for place, names in {
         "cell/0001-0002": ("trials.jsonl", "path.pcap", "sender.pcap", "client-0001.sqlog"),
         "cell/0003-0004.part": ("trials.jsonl", "path.pcap"),
@@ -293,16 +298,16 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / block_files.ROWS).open("a") as file:
             file.write(json.dumps(row) + "\n")
-    where = ["--out", str(tmp_path / "out"), "--page", str(tmp_path / "page.html")]
-    done = firstflight("testbed", "show", "ack-ratio", *where)
+    output = ["--out", str(tmp_path / "out"), "--page", str(tmp_path / "page.html")]
+    done = firstflight("testbed", "show", "ack-ratio", *output)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path / 'page.html'}\n", "")
     assert "ack-ratio" in (tmp_path / "page.html").read_text()
     for further in (["--part", "trials"], ["--format", "jsonl"]):
-        refused = firstflight("testbed", "show", "ack-ratio", *where, *further)
+        refused = firstflight("testbed", "show", "ack-ratio", *output, *further)
         assert refused.returncode == 2
         assert "--page writes a page, not rows" in refused.stderr
     (tmp_path / "file").touch()
-    lost = firstflight("testbed", "show", "ack-ratio", *where[:3], str(tmp_path / "file" / "page.html"))
+    lost = firstflight("testbed", "show", "ack-ratio", *output[:3], str(tmp_path / "file" / "page.html"))
     assert (lost.returncode, lost.stdout, lost.stderr.count("\n")) == (3, "", 1)
     computed = firstflight("testbed", "show", "iack-pto", "--page", str(tmp_path / "pto.html"))
     assert computed.returncode == 0
@@ -310,7 +315,7 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 
 def test_external_text_stays_text() -> None:
-    """An experiment of one's own may be called anything."""
+    """A user's own experiment may have any title."""
     columns = [Column(HOSTILE, [HOSTILE], right=False), Column("b\n", [HOSTILE])]
     summary = Page(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
     panel = Panel(HOSTILE, "ms", (Series(HOSTILE, ((HOSTILE, 1.0),)),))

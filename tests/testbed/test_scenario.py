@@ -1,4 +1,4 @@
-"""What a scenario asks of path and certificate: late datagrams, two delays, loss by netem, kinds of keys."""
+"""A scenario's path and certificate: late datagrams, two delays, loss by netem, kinds of keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from firstflight.system import binaries
 from lab.certificates import KeyKind, issue, make_authority
-from testbed import stacks, toml_file
+from testbed import experiment_files, stacks
 from testbed.experiment import conditions
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
-from testbed.measures import gain
+from testbed.measures.gains import gain
 from testbed.trials import block, trial_row
 from testbed.trials.network import losses, path, reordering
 
@@ -39,24 +39,27 @@ def lines(**more: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"reorder_ms": 5}, "`reorder_ms` and what arrives later"),
-        ({"reorder_percent": 1}, "`reorder_ms` and what arrives later"),
+        ({"reorder_ms": 5}, "`reorder_ms` and reordered datagrams"),
+        ({"reorder_percent": 1}, "`reorder_ms` and reordered datagrams"),
         ({"reorder_to_server": (1,)}, "need each other: give both"),
         ({"reorder_to_client": (0,), "reorder_ms": 5}, "greater than or equal to 1"),
         ({"reorder_percent": 100, "reorder_ms": 5}, "less than 100"),
         ({"reorder_percent": 1, "reorder_ms": 0}, "greater than 0"),
-        ({**LATE, "qdisc": "fq"}, "with the qdisc fq, whose queue is in what delays"),
-        ({"reorder_percent": 1, "reorder_ms": 5, "qdisc": "none"}, "are not to be had with the qdisc none"),
-        ({"delay_to_server_ms": 20}, "leaves nothing of the RTT of 20 ms for the way to the client"),
+        ({**LATE, "qdisc": "fq"}, "with the qdisc fq, whose queue is in netem: use `reorder"),
+        ({"reorder_percent": 1, "reorder_ms": 5, "qdisc": "none"}, "do not work with the qdisc none"),
+        ({"delay_to_server_ms": 20}, "is not less than the RTT of 20 ms"),
         ({"delay_to_server_ms": 0}, "greater than 0"),
-        ({"netem_loss_to_client_percent": 1, "qdisc": "fq"}, "with the qdisc fq, whose queue is in netem"),
+        (
+            {"netem_loss_to_client_percent": 1, "qdisc": "fq"},
+            "with the qdisc fq, whose queue is in netem: use `loss",
+        ),
         ({"netem_loss_to_server_percent": 1, "drop_second_flight": True}, "needs a repetition 0 without"),
         ({"netem_loss_to_client_percent": 1, "drop_second_flight": True}, "needs a repetition 0 without"),
         ({"certificate_key": "rsa_2048", "certificate_bytes": 1499}, "has 1500 bytes at least: give more"),
         ({"certificate_key": "rsa_4096"}, "'ecdsa_p256' or 'rsa_2048'"),
     ],
 )
-def test_what_is_impossible_is_refused(more: dict[str, Any], message: str) -> None:
+def test_impossible_scenarios_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cell(**more)
 
@@ -77,7 +80,7 @@ def test_what_is_impossible_is_refused(more: dict[str, Any], message: str) -> No
     ],
 )
 def test_a_condition_is_in_the_name_the_row_and_the_seed(more: dict[str, Any], name: str) -> None:
-    """Each makes a seed of its own, and none of them changes the seeds of cells without."""
+    """Each condition changes the cell's seed. Cells without the condition keep their seeds."""
     made = cell(**more)
     assert made.name == f"quinn-quinn-iack-{name}"
     row = trial_row.without_trial("x", made, 1, "guest_failed", None)
@@ -87,13 +90,13 @@ def test_a_condition_is_in_the_name_the_row_and_the_seed(more: dict[str, Any], n
             assert row[field] == (list(value) if isinstance(value, tuple) else value)
     assert row["delay_to_server_ms"] == more.get("delay_to_server_ms", 10)
     assert row["reordered"] is None
-    (own,), (plain,) = block.blocks("x", made, 1), block.blocks("x", cell(), 1)
-    assert (own.seed == plain.seed) == (not more)
+    (with_condition,), (plain,) = block.blocks("x", made, 1), block.blocks("x", cell(), 1)
+    assert (with_condition.seed == plain.seed) == (not more)
     assert plain.seed == 7817616880166489285
 
 
 def test_a_condition_has_words() -> None:
-    every = {one.name for one in conditions.conditions([cell()])}
+    every = {condition.name for condition in conditions.conditions([cell()])}
     assert not every & Cell.model_fields.keys()
     assert "Delay to the server, of the RTT [ms]" in every
 
@@ -109,10 +112,10 @@ def test_the_delays_of_both_directions_are_the_rtt() -> None:
 
 
 def test_netem_loses_in_one_direction_or_both() -> None:
-    assert not [one for one in lines() if "loss" in one]
+    assert not [line for line in lines() if "loss" in line]
     to_client = "tc -n link qdisc add dev to_client root netem delay 10000us loss random 1.5% limit 1000000"
-    assert [one for one in lines(netem_loss_to_client_percent=1.5) if "loss" in one] == [to_client]
-    (to_server,) = (one for one in lines(netem_loss_to_server_percent=1e-5) if "loss" in one)
+    assert [line for line in lines(netem_loss_to_client_percent=1.5) if "loss" in line] == [to_client]
+    (to_server,) = (line for line in lines(netem_loss_to_server_percent=1e-5) if "loss" in line)
     assert to_server == to_client.replace("to_client", "to_server").replace("1.5%", "1e-05%")
     assert path.scripts(cell(netem_loss_to_client_percent=1), 1) == []
 
@@ -126,22 +129,22 @@ def test_netem_loses_in_one_direction_or_both() -> None:
         ({"reorder_to_server": (1,), "reorder_ms": 5, "qdisc": "fq"}, ["server"]),
     ],
 )
-def test_what_comes_late_has_a_delay_of_its_own(more: dict[str, Any], ends: list[str]) -> None:
+def test_late_datagrams_have_a_separate_delay(more: dict[str, Any], ends: list[str]) -> None:
     shown = lines(**more)
     for end in ends:
-        own = f"tc -n link qdisc add dev to_{end}"
-        begin = shown.index(f"{own} root handle 3: prio bands 2 priomap {' '.join('0' * 16)}")
+        add_qdisc = f"tc -n link qdisc add dev to_{end}"
+        begin = shown.index(f"{add_qdisc} root handle 3: prio bands 2 priomap {' '.join('0' * 16)}")
         assert shown[begin + 1 : begin + 3] == [
-            f"{own} parent 3:1 netem delay 10000us limit 1000000",
-            f"{own} parent 3:2 netem delay 15000us limit 1000000",
+            f"{add_qdisc} parent 3:1 netem delay 10000us limit 1000000",
+            f"{add_qdisc} parent 3:2 netem delay 15000us limit 1000000",
         ]
-    assert sum("prio" in one for one in shown) == len(ends)
+    assert sum("prio" in line for line in shown) == len(ends)
 
 
 def test_datagrams_are_held_back_by_number_lost_ones_included() -> None:
     both = cell(**LATE, drop_to_client=(10,))
-    (drops, dropped), (held, marked) = path.scripts(both, 1)
-    assert (drops, held) == (path.DROPS, path.REORDERED)
+    (drops, dropped), (reorders, marked) = path.scripts(both, 1)
+    assert (drops, reorders) == (path.DROPS, path.REORDERED)
     assert "priority 0 ;" in dropped and "{ 9 } counter drop" in dropped
     assert "priority -1 ;" in marked
     assert "oifname to_client numgen inc mod 1000000000 { 2, 9 } counter meta priority set 3:2\n" in marked
@@ -149,7 +152,7 @@ def test_datagrams_are_held_back_by_number_lost_ones_included() -> None:
     assert path.scripts(cell(), 1) == []
 
 
-def test_a_share_comes_late_the_same_in_all_cells_of_a_repetition() -> None:
+def test_late_datagrams_are_the_same_in_all_cells_of_a_repetition() -> None:
     plain = cell(reorder_percent=1, reorder_ms=5, body_bytes=1_000_000)
     other = plain.model_copy(update={"client": "quic-go", "rtt_ms": 100.0, "reorder_ms": 50.0})
     assert path.reordered(plain, 3) == path.reordered(other, 3) != path.reordered(plain, 4)
@@ -159,7 +162,7 @@ def test_a_share_comes_late_the_same_in_all_cells_of_a_repetition() -> None:
     assert sum(counts) / 100 == pytest.approx(5000 * 0.01, rel=0.05)
     named = plain.model_copy(update={"reorder_to_client": (4999, 1)})
     assert reordering.numbers(named, "to_client", 3) == tuple(sorted({1, 4999, *down}))
-    # Those that are lost are others: else none that is late would arrive.
+    # Lost datagrams have other numbers than late ones: otherwise no late datagram would arrive.
     lossy = plain.model_copy(update={"loss_percent": 1.0})
     assert set(losses.drawn(lossy, "to_client", 3)) != set(down)
     # A trial without a late datagram must not keep the rules of the one before it.
@@ -186,8 +189,8 @@ def test_a_chain_has_its_keys_and_its_length(tmp_path: Path, kind: KeyKind, key:
     authority = make_authority(tmp_path)
     files = issue(authority, "own", ["www.testbed.test"], chain_bytes=length, key_kind=kind)
     leaf, *above = x509.load_pem_x509_certificates(files.chain.read_bytes())
-    assert all(isinstance(one.public_key(), key) for one in (leaf, *above))
-    total = sum(len(one.public_bytes(Encoding.DER)) for one in (leaf, *above))
+    assert all(isinstance(certificate.public_key(), key) for certificate in (leaf, *above))
+    total = sum(len(certificate.public_bytes(Encoding.DER)) for certificate in (leaf, *above))
     assert length - 5 <= total <= length + 45
     store = Store([x509.load_pem_x509_certificate(authority.path.read_bytes())])
     verifier = PolicyBuilder().store(store).time(datetime.now(UTC))
@@ -198,7 +201,7 @@ def test_a_chain_has_its_keys_and_its_length(tmp_path: Path, kind: KeyKind, key:
     ("keys", "reason"),
     [
         (("ecdsa_p256", "rsa_2048"), None),
-        (("ecdsa_p256",), "the server quiche signs with no key of the kind rsa_2048"),
+        (("ecdsa_p256",), "the server quiche does not sign with keys of the type rsa_2048"),
     ],
 )
 def test_a_server_signs_with_what_it_can(
@@ -210,8 +213,10 @@ def test_a_server_signs_with_what_it_can(
     assert block.blocks("", made, 1)[0].unavailable() == reason
 
 
-def test_all_servers_here_sign_with_either_key() -> None:
-    servers = {name: one.certificate_keys for name, one in stacks.load().items() if one.server is not None}
+def test_all_our_servers_sign_with_either_key() -> None:
+    servers = {
+        name: stack.certificate_keys for name, stack in stacks.load().items() if stack.server is not None
+    }
     assert servers == dict.fromkeys(servers, ("ecdsa_p256", "rsa_2048"))
 
 
@@ -226,4 +231,4 @@ def test_the_scenarios_of_the_page_are_ones(tmp_path: Path) -> None:
 
 def _scenario(file: Path, indented: str) -> Experiment:
     file.write_text(textwrap.dedent(indented), encoding="utf-8")
-    return toml_file.read(file, Experiment)
+    return experiment_files.read(file)

@@ -1,4 +1,4 @@
-"""Launch times and windows of a server's log: joined with a capture, counted, and shown."""
+"""Launch times and windows in a server's log: joined with a capture, counted, and shown."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ import pytest
 
 from firstflight.errors import InputError
 from lab.certificates import ServerCertificate
-from testbed.experiment import experiment
 from testbed.experiment.cell import Cell
-from testbed.measures import results, sender_log
-from testbed.measures.panels import panels as panels_of
-from testbed.measures.sender_log import Launches, Window
+from testbed.measures import launches
+from testbed.measures.launches import Launches
+from testbed.measures.sending import windows as of_windows
+from testbed.measures.sending.windows import Window, reduced
 from testbed.trials import block, server_config, trial_row
 from testbed.trials.captures import lateness
+from tests.testbed.experiments import find
+from tests.testbed.experiments import text as text_of
 
-OWN = experiment.find("pacing-launches")
+OWN = find("pacing-launches")
 SIZE = 12_000
 FILES = ServerCertificate(Path("chain.pem"), Path("key.pem"))
 
 
 def named(control: str, qdisc: str) -> Cell:
+    found: Cell
     (found,) = (cell for cell in OWN.cells() if (cell.congestion_control, cell.qdisc) == (control, qdisc))
     return found
 
 
 def test_datagrams_are_joined_by_their_tags() -> None:
-    launches = {"aa" * 16: 1000, "bb" * 16: 2000, "dd" * 16: 9}
+    of_log = {"aa" * 16: 1000, "bb" * 16: 2000, "dd" * 16: 9}
     left = [(1500, b"\xbb" * 16), (1400, b"\xaa" * 16), (7, b"\xcc" * 16)]
-    assert sender_log.late_ns(launches, left) == [-500, 400]
+    assert launches.late_ns(of_log, left) == [-500, 400]
 
 
 def windows(*sizes: int) -> list[Window]:
@@ -50,7 +53,7 @@ def windows(*sizes: int) -> list[Window]:
         # It grows back, an ACK at a time.
         ([SIZE, 10_800, SIZE], [False], 0),
         ([SIZE, 8400, 9600, 10_800, SIZE], [False], 0),
-        # A rollback is to what it was, not to about that.
+        # A rollback restores exactly the earlier window, not approximately.
         ([SIZE, 8400, SIZE + 1], [False], 0),
         # Twice in a row, the second time from a window that had grown; then no more.
         ([SIZE, 8400, SIZE, 8400, 9600 - 600, SIZE, 8400, 9600], [True, True, False], 4000),
@@ -65,8 +68,8 @@ def windows(*sizes: int) -> list[Window]:
 )
 def test_reductions_that_are_rolled_back(sizes: list[int], back: list[bool], rolling_ns: int) -> None:
     found = windows(*sizes)
-    assert [one[1] is not None for one in sender_log.reduced(found)] == back
-    assert sender_log.rolling_ns(found) == rolling_ns
+    assert [reduction[1] is not None for reduction in reduced(found)] == back
+    assert of_windows.rolling_ns(found) == rolling_ns
 
 
 def frame(time_ns: int, payload: bytes) -> bytes:
@@ -76,8 +79,8 @@ def frame(time_ns: int, payload: bytes) -> bytes:
 
 def trial(folder: Path, cell: Cell, late_ns: tuple[int, ...]) -> dict[str, Any]:
     """Leave log and capture of a trial between 1 and 2 s, and a datagram before it; return the row."""
-    own = folder / cell.name / "0001-0001"
-    own.mkdir(parents=True)
+    block_folder = folder / cell.name / "0001-0001"
+    block_folder.mkdir(parents=True)
     lines: list[dict[str, Any]] = [{"time_ns": 5, "tag": "ff" * 16}]
     # The same datagram in two trials.
     frames = [frame(7, b"begin" * 20 + bytes(16))]
@@ -87,10 +90,10 @@ def trial(folder: Path, cell: Cell, late_ns: tuple[int, ...]) -> dict[str, Any]:
         frames.append(frame(at_ns + late, b"begin" * 20 + bytes([number]) * 16))
     for second, size in ((1.2, SIZE), (1.4, 8400), (1.7, SIZE), (5, 1)):
         lines.append({"time_ns": round(second * 1e9), "window_bytes": size, "lost": 3})
-    (own / "sender.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines) + '{"time')
-    (own / "sender.pcap").write_bytes(struct.pack("=I", 0xA1B23C4D) + bytes(20) + b"".join(frames))
+    (block_folder / "sender.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"time')
+    (block_folder / "sender.pcap").write_bytes(struct.pack("=I", 0xA1B23C4D) + bytes(20) + b"".join(frames))
     done = {"repetition": 1, "begun_ns": 10**9, "ended_ns": 2 * 10**9}
-    (own / "trials.jsonl").write_text(json.dumps(done) + "\n")
+    (block_folder / "trials.jsonl").write_text(json.dumps(done) + "\n")
     row = trial_row.without_trial("x", cell, 1, "done", None)
     return {**row, "capture_file": f"{cell.name}/0001-0001/path.pcap"}
 
@@ -102,7 +105,7 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
         trial(tmp_path, named("bbr", "etf"), (-200_000, 200_000)),
         trial(tmp_path, named("cubic", "fq"), ()),
     ]
-    found = {(one.congestion_control, one.qdisc): one for one in sender_log.cells(OWN, tmp_path, rows)}
+    found = {(cell.congestion_control, cell.qdisc): cell for cell in launches.cells(OWN, tmp_path, rows)}
     none, fq, cubic = found["bbr", "none"], found["bbr", "fq"], found["cubic", "fq"]
     assert (none.precision_ms, none.datagrams, none.late_p50_us) == (1, 2, 1000)
     assert fq.precision_ms == pytest.approx(0.00163, abs=1e-5)
@@ -110,19 +113,19 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
     assert (cubic.precision_ms, cubic.reductions, cubic.rollbacks) == (None, 1, 1)
     assert cubic.rolling_s == pytest.approx(0.3)
     assert [size for _, size in cubic.windows] == [SIZE, 8400, SIZE]
-    text = results.measured(OWN, tmp_path, rows)[1]().text(terminal=False)
+    text = text_of(OWN, rows, tmp_path)
     assert "quiche, bbr: met: precision in the published order: fq < etf < none: fq 0.002 ms" in text
     assert "quiche, cubic, qdisc fq: not met: several reductions of the window are rolled back" in text
-    panels = panels_of(OWN, list(found.values()))
+    panels = launches.panels(list(found.values()))
     # Once for a qdisc, whatever the control.
-    (theirs,) = (one for one in panels[0].series if one.published)
+    (theirs,) = (series for series in panels[0].series if series.published)
     assert [qdisc for qdisc, _ in theirs.points] == ["none", "fq", "etf"]
-    assert [one.title for one in panels] == ["Launch times", "CUBIC, qdisc fq"]
+    assert [panel.title for panel in panels] == ["Launch times", "CUBIC, qdisc fq"]
     assert panels[1].series[0].points[0] == (0, 12)
 
 
 def test_log_and_capture_of_a_block_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And each of its trials has its own part."""
+    """Each trial of the block gets its own part of the log."""
     row = trial(tmp_path, named("bbr", "fq"), (10, 20))
     with (tmp_path / row["capture_file"]).with_name("trials.jsonl").open("a") as file:
         file.write(json.dumps({"repetition": 2, "begun_ns": 3 * 10**9, "ended_ns": 6 * 10**9}) + "\n")
@@ -135,11 +138,11 @@ def test_log_and_capture_of_a_block_are_read_once(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(lateness, "datagrams", counted)
     rows = [row, {**row, "repetition": 2}]
-    (first, size), (second, other) = sender_log._of_block(tmp_path, rows)
-    assert (first, [one.size for one in size]) == ([10, 20], [SIZE, 8400, SIZE])
-    assert (second, [one.size for one in other]) == ([], [1])
+    (first, size), (second, other) = launches._of_block(tmp_path, rows)
+    assert (first, [window.size for window in size]) == ([10, 20], [SIZE, 8400, SIZE])
+    assert (second, [window.size for window in other]) == ([], [1])
     assert len(read) == 1
-    (found,) = sender_log.cells(OWN, tmp_path, rows)
+    (found,) = launches.cells(OWN, tmp_path, rows)
     assert (found.done, found.datagrams, len(read)) == (2, 2, 2)
 
 
@@ -150,31 +153,31 @@ def test_precision_is_compared_within_a_server() -> None:
         return Launches(**every)
 
     lines = [line("a", "none", 2), line("a", "fq", 1), line("b", "none", 0.1), line("b", "fq", 0.2)]
-    found = sender_log.summary(OWN, lines).checks
-    assert [(one.about, one.met) for one in found] == [("a, None", True), ("b, None", False)]
+    found = launches.summary(OWN, lines).checks
+    assert [(check.about, check.met) for check in found] == [("a, None", True), ("b, None", False)]
 
 
-def test_without_log_or_capture_there_is_nothing_to_show(tmp_path: Path) -> None:
+def test_without_log_or_capture_values_are_null(tmp_path: Path) -> None:
     row = trial(tmp_path, named("bbr", "fq"), (1,))
     for missing in ("sender.jsonl", "sender.pcap"):
         file = tmp_path / named("bbr", "fq").name / "0001-0001" / missing
         kept = file.read_bytes()
         file.unlink()
         with pytest.raises(InputError, match="were not kept"):
-            sender_log.cells(OWN, tmp_path, [row])
+            launches.cells(OWN, tmp_path, [row])
         file.write_bytes(kept)
     with pytest.raises(InputError, match="were not kept"):
-        sender_log.cells(OWN, tmp_path, [{**row, "capture_file": None}])
+        launches.cells(OWN, tmp_path, [{**row, "capture_file": None}])
 
 
-def test_a_server_is_asked_for_a_log_where_the_cell_says_so() -> None:
+def test_a_server_writes_a_log_if_the_cell_requires_it() -> None:
     cell = named("bbr", "fq")
     assert block.blocks("x", cell, 1)[0].unavailable() is None
     quinn = cell.model_copy(update={"server": "quinn", "qdisc": "none"})
     assert block.blocks("x", quinn, 1)[0].unavailable() == "the server quinn writes no launch times"
     for asked in (True, False):
-        one = cell.model_copy(update={"server_log": asked})
+        logged = cell.model_copy(update={"server_log": asked})
         made = server_config.configuration(
-            one, "a.test", "h3", FILES, launch_times=True, log=Path("/tmp/x.jsonl")
+            logged, "a.test", "h3", FILES, launch_times=True, log=Path("/tmp/x.jsonl")
         )
         assert made["transport"].get("log") == ("/tmp/x.jsonl" if asked else None)

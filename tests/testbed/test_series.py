@@ -1,4 +1,4 @@
-"""What a series has to do, and what it keeps of results that are there."""
+"""The work that a series plans, and the existing results that it keeps."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from testbed.trials.block import Block
 from testbed.trials.captures import block_files
 
 CELL = Cell(client="quiche", server="quiche", answering="iack")
-NOT_HERE = Cell(client="picoquic", server="quiche", answering="iack")
+NOT_HERE = Cell(client="mvfst", server="quiche", answering="iack")
 find_kernel = kernel.find
 
 
-def left(out: Path, one: Block, outcome: str = "done", **more: Any) -> Path:
-    """Leave the folder of a block, as a run does, and return it."""
-    folder = out / one.experiment / one.name
+def left(out: Path, done: Block, outcome: str = "done", **more: Any) -> Path:
+    """Leave a block's folder, as a run does, and return it."""
+    folder = out / done.experiment / done.name
     folder.mkdir(parents=True)
-    row = trial_row.without_trial(one.experiment, one.cell, 0, outcome, None) | {"seed": one.seed} | more
-    numbers = range(one.first, one.last + 1)
+    row = trial_row.without_trial(done.experiment, done.cell, 0, outcome, None) | {"seed": done.seed} | more
+    numbers = range(done.first, done.last + 1)
     lines = [json.dumps({**row, "repetition": number}) + "\n" for number in numbers]
     (folder / block_files.ROWS).write_text("".join(lines), encoding="utf-8")
     return folder
@@ -61,17 +61,17 @@ def test_each_repetition_is_done_once(
     for first, last in there:
         left(tmp_path, Block("own", CELL, first, last))
     found = planned(tmp_path, repetitions)
-    assert [(one.first, one.last) for one in found.missing] == missing
-    assert [(one.first, one.last) for one in found.present] == there
+    assert [(each_block.first, each_block.last) for each_block in found.missing] == missing
+    assert [(each_block.first, each_block.last) for each_block in found.present] == there
     if there:
         with pytest.raises(UsageError, match="has results of 1 of these 1 cells: give --resume"):
             planned(tmp_path, repetitions, resume=False)
 
 
-def test_a_repetition_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_repetition_is_refused(tmp_path: Path) -> None:
     for last in (2, 50):
         left(tmp_path, Block("own", CELL, 1, last))
-    with pytest.raises(UsageError, match=r"0001-0050 has repetitions that \S+/0001-0002 has, too"):
+    with pytest.raises(UsageError, match=r"0001-0050 has repetitions that \S+/0001-0002 also has"):
         planned(tmp_path, 50)
     with pytest.raises(InputError, match="has repetition 1 of quiche-quiche-iack-9ms, as 0001-0002 beside"):
         series.rows(tmp_path, "own")
@@ -84,7 +84,7 @@ def test_rows_are_those_of_folders_that_are_complete(tmp_path: Path) -> None:
     assert [row["repetition"] for row in series.rows(tmp_path, "own")] == [1, 2]
 
 
-def test_rows_of_several_experiments_are_those_that_there_are(tmp_path: Path) -> None:
+def test_rows_of_several_experiments_are_the_existing_ones(tmp_path: Path) -> None:
     left(tmp_path, Block("own", CELL, 1, 2))
     found = series.rows_of(tmp_path, ("other", "own"))
     assert {name: len(rows) for name, rows in found.items()} == {"own": 2}
@@ -96,10 +96,10 @@ def test_rows_of_several_experiments_are_those_that_there_are(tmp_path: Path) ->
     ("jobs", "processors", "seconds"),
     [(1, 8, 60), (2, 8, 40), (3, 8, 30), (4, 8, 30), (4, 2, 40), (2, 1, 60)],
 )
-def test_the_time_foretold_is_of_guests_side_by_side(
+def test_the_estimated_time_is_of_parallel_guests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jobs: int, processors: int, seconds: float
 ) -> None:
-    """Of 10, 20 and 30 s, begun in this order; a stack that is unavailable takes none."""
+    """Three guests of 10, 20 and 30 s start in this order; an unavailable stack needs no time."""
     taken = {1: 10.0, 2: 20.0, 3: 30.0}
     monkeypatch.setattr(Block, "cpu_s", property(lambda block: taken[block.first]))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
@@ -108,7 +108,7 @@ def test_the_time_foretold_is_of_guests_side_by_side(
     assert (found.cpu_s, found.wall_s(jobs)) == (60, seconds)
 
 
-def test_a_dry_run_foretells_both_times(
+def test_a_dry_run_estimates_both_times(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
@@ -142,7 +142,7 @@ def test_two_guests_that_fail_are_not_the_same(
 def test_a_comparison_names_what_was_not_done(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], outcomes: set[str], behind: str
 ) -> None:
-    """Two runs that end alike are the same, also where nothing came of them."""
+    """Two runs with equal outcomes are the same, even if their trials were not done."""
     found = compare_runs.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
     monkeypatch.setattr(compare_runs, "twice", lambda *_: [found])
     command(["verify", "iack-ttfb"], standalone_mode=False)
@@ -160,10 +160,10 @@ def test_a_comparison_names_what_was_not_done(
         (CELL, "not_captured", False),
     ],
 )
-def test_what_may_go_better_is_done_again(tmp_path: Path, cell: Cell, outcome: str, again: bool) -> None:
+def test_trials_that_may_succeed_are_repeated(tmp_path: Path, cell: Cell, outcome: str, again: bool) -> None:
     folder = left(tmp_path, Block("own", cell, 1, 50), outcome)
     found = planned(tmp_path, 60, cell)
-    assert [one.first for one in found.missing] == ([1, 51] if again else [51])
+    assert [each_block.first for each_block in found.missing] == ([1, 51] if again else [51])
     assert (len(found.again), len(found.present)) == ((1, 0) if again else (0, 1))
     with pytest.raises(UsageError, match="has results of 1 of these 1 cells: give --resume"):
         planned(tmp_path, 60, cell, resume=False)
@@ -186,24 +186,24 @@ def test_what_may_go_better_is_done_again(tmp_path: Path, cell: Cell, outcome: s
 def test_trials_of_other_conditions_are_not_kept(
     tmp_path: Path, cell: Cell, was: dict[str, Any], now: dict[str, Any]
 ) -> None:
-    """A cell's name has not all of its conditions; without a guest there is no seed that has."""
+    """A cell's name omits some conditions. The seed has them, but trials without a guest have no seed."""
     before, after = cell.model_copy(update=was), cell.model_copy(update=now)
     assert before.name == after.name
-    one = Block("own", before, 1, 2)
+    earlier = Block("own", before, 1, 2)
     more = {} if cell is CELL else {"seed": None}
-    left(tmp_path, one, "done" if cell is CELL else "unavailable", **more)
+    left(tmp_path, earlier, "done" if cell is CELL else "unavailable", **more)
     assert planned(tmp_path, 2, before).missing == ()
     show(tmp_path, before)
     for refused in (lambda: planned(tmp_path, 2, after), lambda: show(tmp_path, after)):
         with pytest.raises(UsageError, match="has trials of other conditions than the cell has now"):
             refused()
-    # Rows say themselves of what conditions they are.
+    # Each row has its conditions, so rows may be shown.
     show(tmp_path, after, "--part", "trials", "--format", "jsonl")
 
 
 @pytest.mark.parametrize("there", [CELL, changed(rtt_ms=20.0)])
-def test_trials_of_another_version_are_refused_before_a_guest_is_begun(tmp_path: Path, there: Cell) -> None:
-    """Of any cell of the experiment; their rows have no column for a condition that was not to be had."""
+def test_trials_of_another_version_are_refused_before_a_guest_starts(tmp_path: Path, there: Cell) -> None:
+    """This holds for any cell of the experiment. Older rows lack the columns of conditions added later."""
     file = left(tmp_path, Block("own", there, 1, 2)) / block_files.ROWS
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert planned(tmp_path, 4, there).present
@@ -216,12 +216,12 @@ def test_trials_of_another_version_are_refused_before_a_guest_is_begun(tmp_path:
                 planned(tmp_path, 4, resume=resume)
         with pytest.raises(InputError, match=re.escape(refused)):
             show(tmp_path, there)
-        # They have the columns that they have.
+        # The rows are shown with their own columns.
         show(tmp_path, there, "--part", "trials", "--format", "jsonl")
 
 
 def show(out: Path, cell: Cell, *arguments: str) -> None:
-    """Show the trials of an experiment of one's own, which has one cell."""
+    """Show the trials of a user's own experiment with one cell."""
     file = out / "own.toml"
     given = cell.model_dump(exclude_defaults=True).items()
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given)
@@ -230,38 +230,40 @@ def show(out: Path, cell: Cell, *arguments: str) -> None:
 
 
 def test_versions_of_kept_trials_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Those that are not here now by `run`, several of one stack by `show`."""
-    here = stacks.find("quiche").version.known()
-    left(tmp_path, Block("own", CELL, 1, 2), client_version=here)
+    """`run` names versions that differ from the installed ones, `show` several versions of a stack."""
+    known_version = stacks.find("quiche").version.known()
+    left(tmp_path, Block("own", CELL, 1, 2), client_version=known_version)
     assert planned(tmp_path, 4).older == ()
     show(tmp_path, CELL)
     assert "several versions" not in capfd.readouterr().out
     left(tmp_path, Block("own", CELL, 3, 4), client_version="0.1", server_version="0.2")
     left(tmp_path, Block("own", CELL, 5, 6), "guest_failed", server_version="0.3")
     older = planned(tmp_path, 6).older
-    assert [one.partition(" in trials")[0] for one in older] == [
+    assert [sentence.partition(" in the kept trials")[0] for sentence in older] == [
         "the client quiche is 0.1",
         "the server quiche is 0.2",
     ]
-    assert f"and {here} is here: give another folder by --out" in older[0]
+    assert f"in the kept trials, and {known_version} here: use another folder (--out)" in older[0]
     show(tmp_path, CELL)
-    several = f"The client quiche is of several versions in these trials: 0.1, {here}."
+    several = f"The client quiche has several versions in these trials: 0.1, {known_version}."
     assert several in capfd.readouterr().out
-    where = ["--scenario", str(tmp_path / "own.toml"), "--out", str(tmp_path)]
-    command(["run", *where, "--dry-run"], standalone_mode=False)
+    options = ["--scenario", str(tmp_path / "own.toml"), "--out", str(tmp_path)]
+    command(["run", *options, "--dry-run"], standalone_mode=False)
     assert older[1] in capfd.readouterr().err
 
 
-def test_a_killed_comparison_leaves_nothing_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_a_killed_comparison_are_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     place = tmp_path / "firstflight" / "testbed" / "twice"
     (place / "killed" / "1").mkdir(parents=True)
     (place / "killed" / "held").touch()
     with compare_runs._scratch() as first, compare_runs._scratch() as second:
         assert first != second
-        assert {one.name for one in place.iterdir()} == {"lock", first.name, second.name}
+        assert {path.name for path in place.iterdir()} == {"lock", first.name, second.name}
         assert list(first.iterdir()) == [first / "held"]
-    assert [one.name for one in place.iterdir()] == ["lock"]
+    assert [path.name for path in place.iterdir()] == ["lock"]
 
 
 @pytest.fixture
@@ -281,16 +283,16 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
     return monkeypatch
 
 
-def test_what_is_not_built_ends_a_series_before_its_first_guest(
+def test_a_missing_build_ends_a_series_before_its_first_guest(
     tmp_path: Path, built: pytest.MonkeyPatch
 ) -> None:
-    begun: list[Block] = []
-    built.setattr(block, "run", lambda one, *_, **__: begun.append(one))
+    started: list[Block] = []
+    built.setattr(block, "run", lambda started_block, *_, **__: started.append(started_block))
 
     def refused(why: str, *cells: Cell, jobs: int = 1, repetitions: int = 1) -> None:
-        own = series.plan(tmp_path / "out", "own", cells, repetitions, resume=False)
+        plan = series.plan(tmp_path / "out", "own", cells, repetitions, resume=False)
         with pytest.raises(UsageError, match=why):
-            series.run(own, jobs, lambda *_: None, captures=True)
+            series.run(plan, jobs, lambda *_: None, captures=True)
 
     refused("kwik-client is not built: run `make testbed-setup`", CELL, changed(client="kwik"))
     refused("a guest of 17404 MB does not fit into", changed(body_bytes=1 << 30))
@@ -304,22 +306,22 @@ def test_what_is_not_built_ends_a_series_before_its_first_guest(
     refused("there is no kernel of this configuration in", CELL)
     with pytest.raises(UsageError, match="there is no kernel"):
         next(compare_runs.twice("own", [CELL], 1, 1))
-    assert begun == []
+    assert started == []
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("built")
 @pytest.mark.parametrize(("jobs", "blocks"), [(4, 9), (9, 4)])
-def test_guests_that_fit_beside_each_other_are_begun(
+def test_guests_start_while_they_fit_into_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, blocks: int
 ) -> None:
-    """Four of 1 GB take all there is; what is unavailable takes nothing."""
-    begun: list[Block] = []
-    monkeypatch.setattr(block, "run", lambda one, *_, **__: begun.append(one))
+    """Four guests of 1 GB use all memory; unavailable cells use no memory."""
+    started: list[Block] = []
+    monkeypatch.setattr(block, "run", lambda started_block, *_, **__: started.append(started_block))
     cells = (CELL, NOT_HERE)
-    own = series.plan(tmp_path / "out", "own", cells, estimate.LENGTH * blocks, resume=False)
-    series.run(own, jobs, lambda *_: None, captures=True)
-    assert len(begun) == 2 * blocks
+    plan = series.plan(tmp_path / "out", "own", cells, estimate.LENGTH * blocks, resume=False)
+    series.run(plan, jobs, lambda *_: None, captures=True)
+    assert len(started) == 2 * blocks
 
 
 @pytest.mark.usefixtures("built")
@@ -332,10 +334,10 @@ def test_both_runs_of_a_cell_may_be_guests_at_a_time() -> None:
 def test_a_series_that_ends_early_has_its_record_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(own: series.Plan, _: int, say: Any, **__: bool) -> None:
-        one = own.missing[0]
-        left(own.out, one)
-        say(one, series.rows(own.out, one.experiment), 1.0)
+    def run(plan: series.Plan, _: int, say: Any, **__: bool) -> None:
+        missing_block = plan.missing[0]
+        left(plan.out, missing_block)
+        say(missing_block, series.rows(plan.out, missing_block.experiment), 1.0)
         raise UsageError("a fault")
 
     monkeypatch.setattr(series, "run", run)
@@ -347,11 +349,11 @@ def test_a_series_that_ends_early_has_its_record_file(
 
 
 @pytest.mark.usefixtures("built")
-def test_what_is_missing_of_a_stack_is_listed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_missing_parts_of_a_stack_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
     command(["list"], standalone_mode=False)
     listed = dict(line.strip().split(": ", 1) for line in capfd.readouterr().out.splitlines() if ": " in line)
     version = stacks.find("quinn").version.text()
     lacks = "firstflight-quinn-server is not built: run `make testbed-setup`"
     assert listed["quinn"] == f"client and server, {version}; {lacks}"
     assert listed["s2n-quic"] == f"client and server, {stacks.find('s2n-quic').version.text()}"
-    assert listed["picoquic"].startswith("unavailable: ")
+    assert listed["mvfst"].startswith("unavailable: ")

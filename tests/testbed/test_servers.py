@@ -1,4 +1,4 @@
-"""The testbed's own servers: what they refuse, in one line each. Their trials are in guests/."""
+"""The testbed's own servers refuse bad configurations with one line each. Their trials are in guests/."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ SERVER = "firstflight-s2n-server"
 
 
 def endpoint(**more: object) -> dict[str, Any]:
-    own = {"domain": "a.test", "ip": "127.0.0.1", "mode": "iack", "delay_us": 1, "certificate": "small"}
-    return own | more
+    defaults = {"domain": "a.test", "ip": "127.0.0.1", "mode": "iack", "delay_us": 1, "certificate": "small"}
+    return defaults | more
 
 
 @pytest.mark.parametrize(
     ("endpoints", "message"),
     [
         ([endpoint(mode="retry")], "endpoint a.test at 127.0.0.1: mode `retry` is neither iack nor wait"),
-        ([endpoint(alpn="h2")], "`alpn` is `h2`, but this server speaks h3 alone"),
+        ([endpoint(alpn="h2")], "`alpn` is `h2`, but this server supports only h3"),
         ([endpoint(), endpoint(domain="b.test")], "2 endpoints: this server takes one"),
         ([endpoint(certificate="large")], "there is no certificate `large`"),
         ([endpoint()], "missing.pem: "),
         ([endpoint(http={"status": 200, "headers": [["a b", ""]], "delay_us": 0})], "cannot be sent"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, endpoints: list[dict[str, Any]], message: str) -> None:
+def test_errors_are_one_line(tmp_path: Path, endpoints: list[dict[str, Any]], message: str) -> None:
     files = {"chain": "missing.pem", "key": "missing.key"}
     if "http" in endpoints[0]:
         issued = issue(make_authority(tmp_path), "server", ["a.test"])
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, endpoints: list[dict[str, Any
     assert done.stderr.count("\n") == 1
 
 
-def test_an_address_that_is_not_here_is_one_line(tmp_path: Path) -> None:
+def test_a_foreign_address_is_one_line(tmp_path: Path) -> None:
     issued = issue(make_authority(tmp_path), "server", ["a.test"])
     given = {
         "port": 4433,
@@ -74,7 +74,7 @@ def test_an_address_that_is_not_here_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stack", ["aioquic", "quiche", "s2n-quic"])
 @pytest.mark.parametrize("body_bytes", [0, 300_000])
 def test_a_response_has_the_body_that_is_declared(tmp_path: Path, stack: str, body_bytes: int) -> None:
-    """By the client quinn. quic-go and quinn are built by `make testbed-setup` alone."""
+    """The client is quinn. Only `make testbed-setup` builds the servers quic-go and quinn."""
     given = loopback.configuration(tmp_path, stack, body_bytes)
     # As configured for a trial, but for the address.
     assert bool(given.get("transport")) == stacks.find(stack).launch_times
@@ -84,7 +84,7 @@ def test_a_response_has_the_body_that_is_declared(tmp_path: Path, stack: str, bo
 
 
 def test_the_server_quiche_writes_datagrams_and_windows(tmp_path: Path) -> None:
-    """A line for each; times are those of this machine's clock. The server is killed: the last may lack."""
+    """Each has a line with a time of this machine's clock. The server is killed, so the last may be cut."""
     log = tmp_path / "sender.jsonl"
     given = loopback.configuration(tmp_path, "quiche", 3_000_000)
     given["transport"] = {"log": str(log)}
@@ -93,10 +93,10 @@ def test_the_server_quiche_writes_datagrams_and_windows(tmp_path: Path) -> None:
     assert answer["end"] == "complete"
     whole = log.read_text(encoding="utf-8").rpartition("\n")[0]
     lines = [json.loads(line) for line in whole.splitlines()]
-    assert all(begun_ns <= one["time_ns"] <= time.time_ns() + 10**9 for one in lines)
-    tags = [one["tag"] for one in lines if "tag" in one]
-    assert len(set(tags)) > 1000 and {len(one) for one in tags} == {32}
-    windows = [one["window_bytes"] for one in lines if "window_bytes" in one]
+    assert all(begun_ns <= entry["time_ns"] <= time.time_ns() + 10**9 for entry in lines)
+    tags = [entry["tag"] for entry in lines if "tag" in entry]
+    assert len(set(tags)) > 1000 and {len(tag) for tag in tags} == {32}
+    windows = [entry["window_bytes"] for entry in lines if "window_bytes" in entry]
     assert windows[0] < max(windows)
 
 

@@ -1,4 +1,4 @@
-"""Clients that are built from a folder that the user names, with a stand-in for the stacks."""
+"""Programs built from source, from a folder that the user names or from an archive; with stand-ins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from firstflight.errors import FirstflightError, InputError, UsageError
 from testbed import setup, stacks
 from testbed.experiment.cell import Cell
-from testbed.stacks import from_source
+from testbed.stacks import archive, from_source
+from testbed.stacks.archive import Archive
 from testbed.stacks.from_source import Source
 from testbed.trials import block
 
@@ -30,7 +31,7 @@ REQUEST = {
     "port": 443,
     "path": "/",
     "user_agent": "x",
-    # Of a machine that stalls, not of what is tested.
+    # Only allows for a slow machine; no test waits for it.
     "timeout_s": 60,
     "max_bytes": 1,
     "roots": "/roots.pem",
@@ -59,24 +60,24 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def answers(
     command: list[str], *requests: dict[str, Any], allow: str = "127.0.0.0/8"
 ) -> list[dict[str, Any]]:
-    lines = "".join(json.dumps(one) + "\n" for one in requests)
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
     argv = [*command, f"allow-net={allow}"]
     done = subprocess.run(argv, input=lines, capture_output=True, text=True, check=True, timeout=60)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_what_is_built_answers_requests(source: Path) -> None:
-    own = manifest()
-    assert own.command("stand-in") is None
-    program = from_source.build("stand-in", own, source, 2)
+def test_a_built_client_answers_requests(source: Path) -> None:
+    source_manifest = manifest()
+    assert source_manifest.command("stand-in") is None
+    program = from_source.build("stand-in", source_manifest, source, 2)
     assert program.is_file()
-    command = own.command("stand-in")
+    command = source_manifest.command("stand-in")
     assert command is not None
     slow = {**REQUEST, "path": "/slow", "timeout_s": 0.2}
     ready, done, failed, late = answers(command, REQUEST, {**REQUEST, "path": "/bad"}, slow)
     assert ready == {"ready": "stand-in/unknown"}
     assert (done["end"], done["detail"]) == ("complete", None)
-    # Nobody counts the bytes of a body: no answer says that none came.
+    # This client does not count a body's bytes, so the answer has no count.
     assert "body_bytes" not in done
     assert done["duration_us"] > 0
     asked = "-j{jobs} www.testbed.test 127.0.0.2 443 /bad /roots.pem"
@@ -167,9 +168,9 @@ def test_a_stack_is_available_when_it_is_built(
     assert after.client_command(logged=False)[-1].endswith("/client")
     monkeypatch.setattr(stacks, "find", lambda name: after if name == "picoquic" else stacks.load()[name])
     cell = Cell(client="picoquic", server="aioquic", answering="iack")
-    (one,) = block.blocks("", cell, 1)
-    assert one.unavailable() is None
-    # A guest has a /tmp of its own, and the cache may be below the host's.
+    (planned,) = block.blocks("", cell, 1)
+    assert planned.unavailable() is None
+    # A guest has a separate /tmp, and the cache may be below the host's /tmp.
     given: dict[str, Any] = {}
 
     def begin(*_: object, **more: Any) -> None:
@@ -178,14 +179,82 @@ def test_a_stack_is_available_when_it_is_built(
 
     monkeypatch.setattr("testbed.trials.block.guest.run", begin)
     monkeypatch.setattr("testbed.trials.block.binaries.find", Path)
-    assert [row["outcome"] for row in block.run(one, tmp_path / "block")] == ["guest_failed"]
+    assert [row["outcome"] for row in block.run(planned, tmp_path / "block")] == ["guest_failed"]
     assert Path(after.client_command(logged=False)[-1]).parent in given["visible"]
 
 
-def test_a_source_says_why_its_stack_is_not_here(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("source")
+def test_an_archive_is_built_once_for_client_and_server(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """picoquic: in a copy of the source that has the changes."""
+    manifest = """
+bodies = true
+gso = true
+[source]
+build = [["cp", "{source}/client.sh", "{out}/client"]]
+program = "client"
+request = ["{program}", "{host}"]
+serve = ["{program}", "{no_gso}-0", "{port}"]
+archive = {package = "a", release = "1", sha256 = "%s", folder = "third", version = "7.1"}
+[[source.change]]
+file = "client.sh"
+old = "exec sleep 30"
+new = "%s"
+"""
+    fetched = []
+
+    def fetch(archive: Archive, _: Path) -> Path:
+        fetched.append(archive.package)
+        return source
+
+    monkeypatch.setattr(archive, "fetch", fetch)
+
+    def load(new: str) -> stacks.Stack:
+        (tmp_path / "own.toml").write_text(manifest % (64 * "0", new), encoding="utf-8")
+        return stacks.load.__wrapped__(tmp_path)["own"]
+
+    before = load("exit 5")
+    assert before.missing() == ["own is not built: run `make testbed-setup`"] and before.unavailable is None
+    assert before.source is not None
+    for _ in range(2):
+        program = from_source.build_fetched("own", before.source, 1)
+    assert fetched == ["a"], "what is built is not fetched again"
+    assert "/slow) exit 5 ;;" in program.read_text() and "sleep 30" in (source / "client.sh").read_text()
+    stack = load("exit 5")
+    assert stack.missing() == [] and stack.folders("own") == [program.parent]
+    assert (stack.version.text(), stack.server_version) == ("7.1", "7.1+changed")
+    assert stack.client_command(logged=False)[-2:] == [str(program), "{host}"]
+    assert stack.server_command()[-3:] == [str(program), "{no_gso}-0", "{port}"]
+    changed = load("exit 6")
+    assert changed.source is not None
+    from_source.build_fetched("own", changed.source, 1)
+    assert fetched == ["a", "a"] and "exit 6" in program.read_text()
+    missing = load("exit 6").source
+    assert missing is not None
+    absent = missing.model_copy(update={"change": (missing.change[0].model_copy(update={"old": "absent"}),)})
+    with pytest.raises(
+        FirstflightError, match=r"client.sh is not as testbed/stacks/own.toml expects: 'absent'"
+    ):
+        from_source.build_fetched("own", absent, 1)
+
+
+def test_an_archive_with_another_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the real pip, from a folder instead of the registry. `make testbed-setup` fetches a real archive."""
+    (tmp_path / "a-1.tar.gz").write_bytes(b"x")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    archived = Archive(package="a", release="1", sha256=64 * "0", folder="third", version="7")
+    with pytest.raises(
+        FirstflightError, match=r"Got +2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db0225871792"
+    ):
+        archive.fetch(archived, tmp_path)
+
+
+def test_a_source_names_why_its_stack_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(
         'client = {module = "a"}\n[source]\nbuild = [["true"]]\nprogram = "x"\nrequest = ["x"]\n',
         encoding="utf-8",
     )
-    with pytest.raises(UsageError, match="`source` needs `unavailable`"):
+    with pytest.raises(UsageError, match="needs `unavailable` until it is built"):
         stacks.load.__wrapped__(tmp_path)

@@ -1,4 +1,4 @@
-"""Where a guest cannot start, one sentence says why; nothing is started."""
+"""Machines on which a guest cannot start: the error is one sentence, and no process is started."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_wrong_use(job: Path, tmp_path: Path) -> None:
             guest.run(["true"], job, seed=seed)
     with pytest.raises(InputError, match=r"^cannot read the job's folder .*/missing: No such file"):
         guest.run(["true"], tmp_path / "missing")
-    with pytest.raises(UsageError, match=r"^a command line has no zero bytes, and 'a\\x00b' has one"):
+    with pytest.raises(UsageError, match=r"^a command line cannot contain zero bytes, but 'a\\x00b' does"):
         guest.run(["a\0b"], job)
     with pytest.raises(
         UsageError, match=r"^a guest of 1000000000 MB does not fit into /dev/shm \(\d+ MB free\)"
@@ -82,7 +82,7 @@ def test_verify_of_a_guest_that_fails_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", ["...toml", ".own.toml", "-x.toml", "a b.toml", f"{'a' * 101}.toml"])
-def test_results_never_stand_beside_their_folder(tmp_path: Path, name: str) -> None:
+def test_results_are_never_written_outside_of_their_folder(tmp_path: Path, name: str) -> None:
     """They are in a folder that is called as the scenario file is."""
     file = tmp_path / name
     file.write_text('title = "x"\n[[cell]]\nclient = "quiche"\nserver = "quiche"\nanswering = "iack"\n')
@@ -101,7 +101,7 @@ def test_results_never_stand_beside_their_folder(tmp_path: Path, name: str) -> N
 )
 @pytest.mark.usefixtures("program")
 def test_shared_memory_that_cannot_have_a_guest(job: Path, mount: str, message: str) -> None:
-    """In a mount namespace of its own."""
+    """The command runs in a new mount namespace."""
     code = "import sys; from pathlib import Path; from testbed.guest import guest; "
     code += "guest.run(['true'], Path(sys.argv[1]))"
     script = f'{mount} && exec "$0" -c "$1" "$2"'
@@ -120,7 +120,7 @@ def test_the_programs_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     built = parts()
     assert not left.exists()
     assert all(path.parent.parent == cache() for path in (built.init, built.seeded, built.random_device))
-    # Without a compiler now, because nothing is to be done.
+    # Everything is built, so no compiler is needed.
     monkeypatch.setenv("PATH", "/nowhere")
     assert parts() == built
     built.init.parent.rename(left)

@@ -1,15 +1,16 @@
-"""Lines through times over the RTT: ours beside the published ones, and where they cross."""
+"""Line fits of times over the RTT: our lines, the published lines, and their crossing points."""
 
 from __future__ import annotations
 
 import pytest
 
-from testbed.experiment import experiment
-from testbed.measures import gain, gain_page, rtt_lines
-from testbed.measures.rtt_lines import Straight
+from testbed.measures.gains import rtt_lines
+from testbed.measures.gains.rtt_lines import Straight
+from tests.testbed.experiments import find, lines
+from tests.testbed.experiments import text as text_of
 from tests.testbed.test_gain import trial
 
-LOSS = experiment.find("iack-loss-server")
+LOSS = find("iack-loss-server")
 
 
 @pytest.mark.parametrize(
@@ -34,19 +35,19 @@ def test_two_lines_cross_where_their_times_are_the_same() -> None:
     assert Straight(22, 3).crosses_at_ms(Straight(219, 3)) is None
 
 
-def test_ours_stand_beside_the_published_ones_with_the_papers_default_pto() -> None:
+def test_our_lines_are_printed_with_the_published_ones_at_the_papers_default_pto() -> None:
     def printed(server: str, clients: tuple[str, ...] = ("quinn",)) -> str:
         rows = []
         for client, late in zip(clients, (0, 20), strict=False):
             for rtt_ms in (1, 9, 20, 100, 300):
-                # At 300 ms no line is published, so ours is not of it.
+                # The published lines exclude 300 ms, so our fit excludes it, too.
                 slope = 3 if rtt_ms < 300 else 9
                 times_ms = {"wfc": 2 + late + 4.5 * rtt_ms, "iack": 200 + late + slope * rtt_ms}
                 rows += [
                     {**trial(name, round(1000 * ms), client=client, rtt_ms=rtt_ms), "server": server}
                     for name, ms in times_ms.items()
                 ]
-        return gain_page.gained(LOSS, gain.gains(LOSS, rows)).text(terminal=False)
+        return text_of(LOSS, rows)
 
     text = printed("quic-go")
     assert (
@@ -60,6 +61,6 @@ def test_ours_stand_beside_the_published_ones_with_the_papers_default_pto() -> N
     assert "those of each client at quinn 132 ms, tquic 132 ms.\n" in both
 
 
-def test_without_published_lines_there_are_none_of_ours() -> None:
-    one = experiment.find("iack-ttfb")
-    assert rtt_lines.sentences(one, gain.gains(one, [trial("wfc", 1000), trial("iack", 1000)])) == []
+def test_without_published_lines_ours_are_not_printed() -> None:
+    experiment = find("iack-ttfb")
+    assert rtt_lines.sentences(experiment, lines(experiment, [trial("wfc", 1000), trial("iack", 1000)])) == []

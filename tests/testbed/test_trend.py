@@ -1,4 +1,4 @@
-"""Trends of gains over the RTT: Kendall's test against all orders, and what has a trend."""
+"""Trends of gains over the RTT: Kendall's test against all orders, and the pairs with a trend."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from testbed.experiment import experiment
-from testbed.measures import trend
-from testbed.measures.trend import Gained
+from testbed.measures.gains import trend
+from testbed.measures.gains.trend import Gained
+from tests.testbed.experiments import find
 
 
 def by_all_orders(values: tuple[float, ...]) -> tuple[int, float]:
@@ -18,7 +18,7 @@ def by_all_orders(values: tuple[float, ...]) -> tuple[int, float]:
         return sum((b > a) - (b < a) for a, b in itertools.combinations(order, 2))
 
     found = [s(order) for order in itertools.permutations(values)]
-    return s(values), sum(abs(one) >= abs(s(values)) for one in found) / len(found)
+    return s(values), sum(abs(statistic) >= abs(s(values)) for statistic in found) / len(found)
 
 
 @pytest.mark.parametrize(
@@ -50,54 +50,52 @@ def test_the_line_is_the_median_of_slopes_whatever_the_order_of_places() -> None
 @pytest.mark.parametrize(
     ("gains", "met"),
     [
-        # One percent of the RTT: 3 ms over all of them.
+        # One percent of the RTT: 3 ms from the smallest RTT to the largest.
         ([12.0, 12.1, 12.2, 12.5, 13.0, 14.0, 15.0], False),
         ([15.0, 14.0, 13.0, 12.5, 12.2, 12.1, 12.0], False),
-        # It rises throughout, by less than what is allowed.
+        # It rises throughout, by less than the allowed 1 ms.
         ([12.0, 12.01, 12.02, 12.03, 12.04, 12.05, 12.06], True),
         # It changes by more, and has no order.
         ([12.0, 15.0, 11.0, 16.0, 10.0, 15.0, 14.0], True),
         ([12.2] * 7, True),
     ],
 )
-def test_a_trend_is_one_that_chance_seldom_has_and_that_changes_the_gain(
-    gains: list[float], met: bool
-) -> None:
-    one = experiment.find("iack-first-pto")
+def test_a_trend_is_significant_and_changes_the_gain(gains: list[float], met: bool) -> None:
+    experiment = find("iack-first-pto")
     rtts = [1, 9, 20, 50, 100, 200, 300]
     found = [Gained("quinn", "aioquic", *pair) for pair in zip(rtts, gains, strict=True)]
-    (check,) = trend.checks(one, found)
+    (check,) = trend.checks(experiment, found)
     assert check.met is met
     assert check.about == "quinn at 7 RTTs from 1 to 300 ms, server aioquic"
     assert "Kendall's p is 0.05 or more, or the gain changes by at most 1 ms" in check.expected
 
 
 def test_only_rtts_count_at_which_a_multiple_of_g_is_expected() -> None:
-    """The gain of aioquic ends at 200 ms, as its default PTO comes first: that is no trend."""
-    one = experiment.find("iack-first-pto-logs")
+    """aioquic gains nothing from 200 ms, where its default PTO expires first; this is no trend."""
+    experiment = find("iack-first-pto-logs")
     rtts = [1, 9, 20, 50, 100, 200, 250, 300]
     found = [Gained("aioquic", "aioquic", rtt_ms, 12 if rtt_ms < 200 else 0) for rtt_ms in rtts]
-    (check,) = trend.checks(one, found)
+    (check,) = trend.checks(experiment, found)
     assert check.about == "aioquic at 5 RTTs from 1 to 100 ms, server aioquic"
     assert check.met
-    # Of fewer places none has a trend by this test, so there is no verdict.
-    assert trend.checks(one, found[1:]) == []
+    # With fewer RTTs this test cannot find a trend, so there is no verdict.
+    assert trend.checks(experiment, found[1:]) == []
     unknown = [Gained("aioquic", "aioquic", rtt_ms, None) for rtt_ms in rtts]
-    assert trend.checks(one, unknown) == []
-    assert trend.checks(experiment.find("iack-ttfb"), found) == []
+    assert trend.checks(experiment, unknown) == []
+    assert trend.checks(find("iack-ttfb"), found) == []
 
 
-def test_pairs_that_differ_in_more_than_the_rtt_have_trends_of_their_own() -> None:
-    """Here two certificates: together they have each RTT twice, and no line through any two of them."""
-    one = experiment.find("iack-first-pto")
+def test_pairs_that_differ_in_more_than_the_rtt_have_separate_trends() -> None:
+    """Two certificates. Together they would have each RTT twice, and a slope needs two different RTTs."""
+    experiment = find("iack-first-pto")
     gains = {"1200der": [12.0] * 5, "3000der": [12.0, 13.0, 14.0, 15.0, 16.0]}
     found = [
         Gained("quinn", "aioquic", rtt_ms, gain_ms, more)
-        for more, own in gains.items()
-        for rtt_ms, gain_ms in zip([1, 9, 20, 50, 100], own, strict=True)
+        for more, pair_gains_ms in gains.items()
+        for rtt_ms, gain_ms in zip([1, 9, 20, 50, 100], pair_gains_ms, strict=True)
     ]
     about = "quinn at 5 RTTs from 1 to 100 ms"
-    assert {check.about: check.met for check in trend.checks(one, found)} == {
+    assert {check.about: check.met for check in trend.checks(experiment, found)} == {
         f"{about}, 1200der, server aioquic": True,
         f"{about}, 3000der, server aioquic": False,
     }

@@ -1,3 +1,3 @@
-"""The loopback world of campaigns, for watches."""
+"""The loopback world of the campaign tests, for watches."""
 
 from tests.campaign_loopback.conftest import world as world

@@ -1,4 +1,4 @@
-"""When a watch takes precedence over one with `gives_way`, and what it does if it comes late."""
+"""When a watch takes precedence over a watch with low precedence, and how it handles a late start."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ NOW_NS = 1_795_154_400 * SECOND_NS
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What was slept; the clock stands still."""
+    """Record the durations of sleeps, with a stopped clock."""
     times: list[float] = []
     monkeypatch.setattr(time, "time_ns", lambda: NOW_NS)
     monkeypatch.setattr(time, "sleep", times.append)
     return times
 
 
-def run(folder: Path, *, gives_way: bool = False) -> Run:
-    """A run of which only this is read."""
-    watch = SimpleNamespace(gives_way=gives_way)
+def run(folder: Path, *, precedence: str = "normal") -> Run:
+    """A run with only the attributes that these tests read."""
+    watch = SimpleNamespace(precedence=precedence)
     return cast(Run, SimpleNamespace(path=folder / "run", settings=SimpleNamespace(watch=watch)))
 
 
@@ -48,7 +48,7 @@ def run(folder: Path, *, gives_way: bool = False) -> Run:
 def test_a_watch_is_active_from_its_preparation_on(
     tmp_path: Path, slept: list[float], begins_in_ns: int, active: bool, waits: bool, another: bool
 ) -> None:
-    other = Precedence(run(tmp_path, gives_way=True), "east", NOW_NS)
+    other = Precedence(run(tmp_path, precedence="low"), "east", NOW_NS)
     with ExitStack() as stack:
         if another:
             stack.enter_context(other)
@@ -65,11 +65,11 @@ def test_an_early_watch_takes_precedence_at_its_time_and_counts_what_that_takes(
     tmp_path: Path, slept: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begins_ns = NOW_NS + 3600 * SECOND_NS
-    other = Precedence(run(tmp_path, gives_way=True), "east", NOW_NS)
+    other = Precedence(run(tmp_path, precedence="low"), "east", NOW_NS)
     with other, Precedence(run(tmp_path), "east", begins_ns) as precedence:
         precedence.update(begins_ns - BEFORE_NS - 1)
         assert other.reason_to_skip() is None
-        # The machine stands still between the decision and the lock.
+        # The machine stalls between the decision and the lock.
         monkeypatch.setattr(time, "time_ns", lambda: begins_ns - SECOND_NS)
         precedence.update(begins_ns - BEFORE_NS)
         assert other.reason_to_skip() == "limit"
@@ -78,9 +78,9 @@ def test_an_early_watch_takes_precedence_at_its_time_and_counts_what_that_takes(
         assert len(slept) == 1
 
 
-def test_vantage_points_do_not_give_way_to_one_another(tmp_path: Path, slept: list[float]) -> None:
+def test_vantage_points_have_no_precedence_over_one_another(tmp_path: Path, slept: list[float]) -> None:
     with (
-        Precedence(run(tmp_path, gives_way=True), "west", NOW_NS) as other,
+        Precedence(run(tmp_path, precedence="low"), "west", NOW_NS) as other,
         Precedence(run(tmp_path), "east", NOW_NS),
     ):
         assert other.reason_to_skip() is None

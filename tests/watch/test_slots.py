@@ -1,4 +1,4 @@
-"""The times of slots, and reading them back."""
+"""The times of slots, and the log of slots."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MINUTE_NS = 60 * SECOND_NS
 START_NS = 1_795_154_400 * SECOND_NS + 7_123_456_789  # 7 s after a whole minute
 
 
-def test_slots_stand_on_the_grid_of_utc_whenever_the_period_begins() -> None:
-    one = series("watch", ["a.test", "b.test"], (4,), 60, (1, 4))
-    first = list(plan(one, START_NS, START_NS + 10 * MINUTE_NS))
-    later = list(plan(one, START_NS + 3 * MINUTE_NS + 1, START_NS + 10 * MINUTE_NS))
+def test_slots_are_on_the_grid_of_utc_whatever_the_start_of_the_period() -> None:
+    watched = series("watch", ["a.test", "b.test"], (4,), 60, (1, 4))
+    first = list(plan(watched, START_NS, START_NS + 10 * MINUTE_NS))
+    later = list(plan(watched, START_NS + 3 * MINUTE_NS + 1, START_NS + 10 * MINUTE_NS))
     assert {slot.planned_ns for slot in later} < {slot.planned_ns for slot in first}
     assert [slot.number for slot in first] == list(range(20))
     for name, place in (("a.test", 1), ("b.test", 5)):
@@ -29,7 +29,7 @@ def test_slots_stand_on_the_grid_of_utc_whenever_the_period_begins() -> None:
         assert all(b - a == MINUTE_NS for a, b in pairwise(times))
 
 
-def test_names_and_vantage_points_do_not_come_at_once() -> None:
+def test_names_and_vantage_points_are_spread_over_the_interval() -> None:
     names = [f"n{i}.test" for i in range(6)]
     times = []
     for vantage in range(4):
@@ -57,7 +57,7 @@ def test_a_watch_that_could_pass_a_limit_is_refused(tmp_path: Path) -> None:
     check_watch(settings(tmp_path, ""), 30)
     with pytest.raises(UsageError, match=r"31 watched names .* 1\.03 probes a second"):
         check_watch(settings(tmp_path, ""), 31)
-    # Owned names do not count for an address, but for a prefix.
+    # Owned names do not count for an address's limit, but for a prefix's limit.
     owned = '[watch]\nowned = ["a.test", "b.test", "c.test", "d.test"]\nownership = "ours"\n'
     check_watch(settings(tmp_path, owned), 30)
     with pytest.raises(UsageError, match="up to 13 probes a second"):

@@ -1,4 +1,4 @@
-"""Two watches at one vantage point, and one that starts too late: limits hold, every slot is a row."""
+"""Two watches at one vantage point, and a watch that starts too late: limits hold, every slot has a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
 
 def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subprocess.Popen[str], Path]:
-    """Start a watch of one period; return its process and its run."""
+    """Start a watch for one period; return the process and run."""
     before = set(world.runs())
     watch = subprocess.Popen(
         [*FIRSTFLIGHT, "watch", "--config", str(file), "--period", str(seconds), *options],
@@ -42,12 +42,12 @@ def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subpro
     return watch, run
 
 
-def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: World) -> None:
+def test_a_watch_with_low_precedence_sends_only_while_no_other_is_active(world: World) -> None:
     by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61000-61031"))
     hourly = settings(world, "hourly.toml", vantages=EAST.format("61032-61063"))
-    # What it was sent before it pauses leaves half a second late at most, long before the other begins.
-    gives_way = ("--set", "watch.gives_way=true", "--set", "watch.grace_ms=500")
-    second, second_run = begin(world, hourly, 600, *gives_way)
+    # Probes planned before the pause leave at most half a second late, long before the other watch starts.
+    low = ("--set", "watch.precedence=low", "--set", "watch.grace_ms=500")
+    second, second_run = begin(world, hourly, 600, *low)
     segments = second_run / "east/1/watch/segments"
 
     def last_ns() -> int:
@@ -61,7 +61,7 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     _, messages = first.communicate(timeout=400)
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
-    until(lambda: last_ns() > max(sent), "probes after the other's end")
+    until(lambda: last_ns() > max(sent), "probes after the end of the other watch")
     world.firstflight("runs", "stop", second_run.name)
     second.communicate(timeout=300)
 
@@ -72,7 +72,8 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     report = json.loads((second_run / "east/1/watch/report.json").read_text())
     warning = f"{len(given)} slots were skipped (limit) because another watch was running here"
     assert report["warnings"] == [warning]
-    # Before the other's period, in a gap that limits require, during it, and not forever after.
+    # The skipped slots are before the other watch's period, in the gap that the limits require, and during
+    # the period. After it, this watch probes again.
     assert len(given) >= 12 and min(probed) < min(sent) < max(sent) < max(probed)
     assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
     # The other watch loses no slot.
@@ -80,7 +81,7 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] == 5 * 11
 
 
-def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
+def test_a_watch_started_after_its_period_records_missed_slots(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = settings(world, "missed.toml", vantages=EAST.format("61000-61031"))
@@ -102,7 +103,7 @@ def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
         "probed": 0,
         "skipped_late": len(slots),
     }
-    # Nothing was captured, and the stage that reads captures has nothing to complain about.
+    # There is no capture, and the dissect stage accepts that.
     world.firstflight("stage", "dissect", *place)
     report = json.loads((run / "east/2/dissect/report.json").read_text())
     assert (report["state"], report["rows_in"], report["rows_out"]) == ("done", 0, 0)
@@ -134,7 +135,7 @@ def test_a_watch_that_is_killed_and_tried_again_after_its_period_keeps_its_captu
     probed = [row for row in records(run, "east", 1, "quic_probe") if row["sent_at"]]
     assert probed and {row["capture_file"] for row in probed} == {f"{run.name}/east/1/capture/probe.pcap"}
     assert [path.name for path in (run / "east/1/capture").glob("probe*")] == ["probe.pcap"]
-    # What the kernel had not delivered yet when the stage was killed is in no capture.
+    # The capture lacks packets that the kernel had not delivered when the stage was killed.
     world.firstflight("stage", "dissect", *place)
     captured = pq.ParquetFile(run / "east/1/dissect/quic_connection.parquet").metadata.num_rows
     assert captured <= len(probed)

@@ -14,26 +14,26 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests import segments, stores
+from tests import record_rows, segments, stores
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World
 from tests.processes import halt, running
 from tests.waiting import until
 
 SECOND_NS = 10**9
-MINUTE_S = 4  # a short one
+MINUTE_S = 4  # length of a schedule's minute in this test
 GRACE_MS = 3000
 NAMES = ["edge0.camp.test", "edge1.camp.test", "closed0.camp.test", "none.camp.test", OPTED_OUT]
 OWNED = "edge2.camp.test"
 OWNED_PER_MINUTE = 8
-MINUTES = 5  # of a period that is watched to its end
-# All of a period but `none`, which has no address, and the one that opted out.
+MINUTES = 5  # minutes in a complete period
+# All slots in a period except `none`, which has no address, and the name that opted out.
 PROBED = MINUTES * (len(NAMES) - 2 + OWNED_PER_MINUTE)
 COUNT = "SELECT count() AS slots, countIf(state = 'probed') AS probed FROM watch_slot"
 
 
 def settings(world: World, name: str, vantages: str | None = None) -> Path:
-    """Write settings of a watch of NAMES once, and OWNED eight times, in four seconds."""
-    (world.folder / "few.csv").write_text("".join(f"{one}\n" for one in NAMES))
+    """Write settings for a watch: in four seconds, NAMES once and OWNED eight times."""
+    (world.folder / "few.csv").write_text("".join(f"{domain}\n" for domain in NAMES))
     path = world.settings(name, vantages=vantages)
     text = path.read_text().replace('file = "names.csv"', 'file = "few.csv"')
     text = text.replace("[probe]\n", "[probe]\nper_address_rate = 3\n")
@@ -49,15 +49,13 @@ def sql(world: World, query: str) -> list[dict[str, Any]]:
 
 
 def records(run: Path, vantage: str, period: int, kind: str) -> list[dict[str, Any]]:
-    """Return records of a watch stage."""
-    rows: list[dict[str, Any]] = (
-        pq.ParquetFile(run / vantage / str(period) / "watch" / f"{kind}.parquet").read().to_pylist()
-    )
+    """Return records from a watch stage."""
+    rows: list[dict[str, Any]] = record_rows.read(run / vantage / str(period) / "watch" / f"{kind}.parquet")
     return rows
 
 
 def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dict[str, Any]]:
-    """Check that every planned slot of the period exists once, on its grid, and that probes were in time."""
+    """Check that every planned slot of the period exists once, on the grid, and that no probe was early."""
     begun = json.loads((run / vantage / str(period) / "watch" / "period.json").read_text())
     assert begun["end_ns"] - begun["start_ns"] == length_s * SECOND_NS
     assert begun["start_ns"] % (MINUTE_S * SECOND_NS) == 0
@@ -85,7 +83,7 @@ def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dic
         for column in ("domain", "ip", "outcome", "ack_us", "sh_us", "asn", "cdn"):
             assert row[column] == slot[column]
         assert (row["attempts"], row["address_rank"]) == (1, None)
-    # None is early. tests/prober/test_feed shows that none waits too long.
+    # No probe is early. tests/prober/test_feed.py checks that probes do not wait too long.
     assert min(slot["late_us"] for slot in probed) >= 0
     return slots
 
@@ -97,7 +95,7 @@ def probed_since(folder: Path, at_ns: int) -> bool:
 
 def second_is_answered(folder: Path) -> bool:
     """Return whether a vantage point has an answered owned probe of period 2, and all answers of period 1."""
-    if not (folder / "1/watch/summary.json").is_file():  # until its prober has ended
+    if not (folder / "1/watch/summary.json").is_file():  # until its prober has finished
         return False
     rows = segments.rows_of(folder / "2/watch/segments")
     return any(row["domain"] == OWNED and row["outcome"] == "coalesced" for row in rows)
@@ -125,7 +123,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
         text=True,
     )
     (run,) = until(world.runs, "a run folder")
-    # Either vantage point may begin a minute of the schedule later than the other.
+    # A vantage point may start one minute of the schedule after the other.
     folders = {vantage: run / vantage for vantage in ("east", "west")}
     answered: set[str] = set()
 
@@ -164,7 +162,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
         # Probes in flight when the server stopped may have either outcome.
         assert {slot["outcome"] for slot in owned if slot["sent_at"] >= stopped} <= {"timeout"}
         outcomes = [slot["outcome"] for slot in owned]
-        assert outcomes == sorted(outcomes), "first all are answered, then none"
+        assert outcomes == sorted(outcomes), "no probe after the stop may be answered"
         assert begun < last or set(outcomes) == {"coalesced", "timeout"}
         rounds = Counter(row["domain"] for row in records(run, vantage, 1, "dns_answer"))
         assert set(rounds) == {*NAMES, OWNED} and min(rounds.values()) >= 2
@@ -180,7 +178,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
         ("watch", "Cloudflare"),
         ("owned", "Cloudflare"),
     }
-    # A watch is no campaign: Table 1 does not show it, and loading again changes nothing.
+    # A watch is not a campaign: Table 1 does not show it. Loading it again changes nothing.
     assert sql(world, "SELECT * FROM table1") == []
     world.firstflight("load", run.name)
     assert sql(world, COUNT) == counted
@@ -231,7 +229,7 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) ->
     world.firstflight("load", run.name)
     (there,) = sql(world, f"{COUNT} WHERE run = '{run.name}'")
     assert there == {"slots": len(slots), "probed": reasons[None]}
-    # Nothing is sent while the file exists.
+    # The stage sends nothing while the file exists.
     refused = ["stage", "watch", "--run", run.name, "--vantage", "east", "--repetition", "2"]
     world.firstflight(*refused, expect=130)
     assert not (run / "east" / "2" / "watch").exists()

@@ -1,4 +1,4 @@
-"""watch_hourly and watch_coverage on rows made by hand."""
+"""watch_hourly and watch_coverage with handmade rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOUR_NS = 3600 * SECOND_NS
 def slot(
     number: int, outcome: str | None, ack_us: int | None, sh_us: int | None, **changes: Any
 ) -> dict[str, Any]:
-    """Return a watch_slot record; `outcome` None: skipped as late."""
+    """Return a watch_slot record. If `outcome` is `None`, the reason is `late`."""
     planned = DAY_NS + number * 60 * SECOND_NS
     probed = outcome is not None
     return {
@@ -71,7 +71,7 @@ def test_medians_and_quartiles_by_hour_and_first_answer(ask: Any) -> None:
         slot(7, "sh_first", None, 700),
         slot(8, "iack", 7, 8, purpose="control"),
         slot(9, "iack", 70, 80, purpose="owned"),
-        # In the next hour by its own clock, in this one by the reference clock.
+        # In the next hour according to the local clock, in this hour according to the reference clock.
         slot(10, "coalesced", 600, 600, sent_at=DAY_NS + HOUR_NS + 5, clock_offset_us=2_000_000),
         slot(11, "coalesced", 800, 800, sent_at=DAY_NS + HOUR_NS + 5),
     ]
@@ -92,7 +92,7 @@ def test_medians_and_quartiles_by_hour_and_first_answer(ask: Any) -> None:
         hour(6, "watch", "sh_first", 1, 1, None, None, None, 700, 700, 700, None, None, None),
         hour(7, "watch", "coalesced", 1, 1, 800, 800, 800, 800, 800, 800, 0, 0, 0),
     ]
-    # The named query is the view for some days and names.
+    # The named query returns the view's rows for some days and names.
     with open_store() as store:
         given = {"vantage": "hamburg", "since": "2026-11-20", "until": "2026-11-20"}
         asked = query.rows(store, "watch_hourly", given)

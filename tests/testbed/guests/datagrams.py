@@ -1,11 +1,11 @@
-"""Runs inside a guest: datagrams between two network namespaces, as the first argument says. Times are in ns.
+"""Send datagrams between two network namespaces inside a guest. Times are in ns.
 
-python datagrams.py echo PAIRS: each over a path of 50 ms each way, when the one before it is back; one line
-`SENT RECEIVED PAYLOAD` each (random bytes in hex).
-python datagrams.py launch QDISC...: five, sent at once, which shall leave INTERVAL_NS apart (SO_TXTIME) by
-that queueing discipline; one line each, when it arrived less when it should leave.
-python datagrams.py buffer QDISC...: the same five in one buffer, which has the launch time of the first, from
-a socket whose pacing rate has them follow each other at INTERVAL_NS.
+python datagrams.py echo PAIRS: send PAIRS datagrams over a path of 50 ms each way, each after the previous
+one has returned. Print a line `SENT RECEIVED PAYLOAD` for each (random bytes in hex).
+python datagrams.py launch QDISC...: send five datagrams together, with launch times INTERVAL_NS apart
+(SO_TXTIME), through that queueing discipline. Print for each the arrival time minus the launch time.
+python datagrams.py buffer QDISC...: send the same five datagrams in one buffer with the first one's launch
+time. The socket's pacing rate separates them by INTERVAL_NS.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ SO_MAX_PACING_RATE = 47
 UDP_SEGMENT = 103  # linux/udp.h
 INTERVAL_NS = 7_000_000
 BYTES = 700
-"""Of a datagram: what leaves in INTERVAL_NS at 100,000 bytes a second."""
+"""The size of a datagram that takes INTERVAL_NS at 100,000 bytes a second."""
 CLOCKS = {"etf": time.CLOCK_TAI}
 
 
@@ -66,7 +66,7 @@ def echo(pairs: str) -> None:
 
 
 def launch(*qdisc: str, buffer: bool = False) -> None:
-    """Send all at once, then wait for each."""
+    """Send all datagrams together, then wait for each."""
     run(f"tc -n client qdisc add dev near root {' '.join(qdisc)}")
     server, client = bound("server", SERVER[0]), bound("client", "198.18.0.1")
     server.settimeout(1)

@@ -1,4 +1,4 @@
-"""Clients that are packages of their own: what they refuse, over loopback, and in trials."""
+"""Clients in standalone packages: refused input, requests over loopback, and trials."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pytest
 from dissector.qlog import read
 from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
-from testbed.experiment import experiment
-from testbed.measures import gain
 from testbed.trials import compare_runs, series
+from tests import drawn
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
+from tests.testbed.experiments import find, lines
 from tests.testbed.guests.test_trials import run
 
-APART = {name: one.client for name, one in stacks.load().items() if one.client and one.client.package}
+APART = {name: stack.client for name, stack in stacks.load().items() if stack.client and stack.client.package}
 CLIENTS = list(APART)
-PROGRAMS = [str(one.program) for one in APART.values()]
-# Built once more to write logs; they have the arguments of the other build.
-LOGGING = [name for name, one in stacks.load().items() if one.logging]
+PROGRAMS = [str(client.program) for client in APART.values()]
+# A second build of these clients writes logs; it has the same arguments.
+LOGGING = [name for name, stack in stacks.load().items() if stack.logging]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("arguments", "given", "message"), checks.WRONG)
-def test_what_is_wrong_is_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
+def test_errors_are_one_line(program: str, arguments: list[str], given: str, message: str) -> None:
     checks.refuses_in_one_line(program, arguments, given, message)
 
 
@@ -40,7 +40,7 @@ def test_only_permitted_addresses_are_contacted(program: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("server", ["aioquic", "quiche"])
-def test_a_response_comes_whole(tmp_path: Path, client: str, server: str) -> None:
+def test_a_response_is_complete(tmp_path: Path, client: str, server: str) -> None:
     """Its body, the secrets of the connection, and its log, if it writes one, which names the connection."""
     logs, keys = tmp_path / "logs", tmp_path / "keys"
     logs.mkdir()
@@ -76,7 +76,7 @@ def test_a_build_that_logs_does_what_the_other_does(tmp_path: Path, client: str)
         loopback.answer(tmp_path, client, "quiche", given, environment={"QLOGDIR": str(logs)}, logged=logged)
         for logged in (False, True)
     ]
-    assert [(one["end"], one["status"], one["body_bytes"]) for one in both] == [
+    assert [(answer["end"], answer["status"], answer["body_bytes"]) for answer in both] == [
         ("complete", 200, 300_000)
     ] * 2
     assert named_logs(logs) == 1
@@ -93,7 +93,7 @@ def test_a_certificate_is_verified(tmp_path: Path, client: str, flaw: Flaw) -> N
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_no_other_roots_are_trusted(tmp_path: Path, client: str) -> None:
-    """Neither those of the machine nor those that its environment names for OpenSSL."""
+    """The client trusts neither the machine's roots nor the roots that its environment names for OpenSSL."""
     given = loopback.configuration(tmp_path / "theirs", "quiche")
     trusted = str(make_authority(tmp_path / "theirs").path)
     found = loopback.answer(tmp_path, client, "quiche", given, environment={"SSL_CERT_FILE": trusted})
@@ -112,27 +112,29 @@ def test_a_request_takes_no_longer_than_it_may(tmp_path: Path, client: str) -> N
     assert 499_000 <= found["duration_us"] < delay_us
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("client", CLIENTS)
 def test_it_completes_with_each_server(tmp_path: Path, client: str) -> None:
     """Figure 5, with both answers."""
-    run(tmp_path, "iack-ttfb", "--seeds", "1", "--cells", f"{client}-")
+    servers = drawn.few(f"servers of {client}", ("aioquic", "quiche", "quic-go", "quinn", "s2n-quic"), 2)
+    cells = ",".join(f"{client}-{server}-{answer}-9ms" for server in servers for answer in ("iack", "wfc"))
+    run(tmp_path, "iack-ttfb", "--seeds", "1", "--cells", cells)
     rows = series.rows(tmp_path, "iack-ttfb")
     assert {row["outcome"] for row in rows} == {"done"}
-    servers = {"aioquic", "quiche", "quic-go", "quinn", "s2n-quic"}
     assert {(row["server"], row["answering"]) for row in rows} == {
         (server, answer) for server in servers for answer in ("iack", "wfc")
     }
     assert {row["client_version"] for row in rows} == {stacks.find(client).version.known()}
-    found = gain.gains(experiment.find("iack-ttfb"), rows)
-    assert {one.server: one.outcomes for one in found} == dict.fromkeys(servers, "done 2")
+    found = lines(find("iack-ttfb"), rows)
+    assert {pair.server: pair.outcomes for pair in found} == dict.fromkeys(servers, "done 2")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_two_runs_are_the_same_bytes(client: str) -> None:
     cells = [
-        one
-        for one in experiment.find("iack-ttfb").cells()
-        if (one.client, one.server) == (client, "quiche") and one.answering == "iack"
+        cell
+        for cell in find("iack-ttfb").cells()
+        if (cell.client, cell.server) == (client, "quiche") and cell.answering == "iack"
     ]
     (found,) = compare_runs.twice("iack-ttfb", cells, 2, 2)
     assert found.same and found.outcomes == {"done"}, found

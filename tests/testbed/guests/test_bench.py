@@ -1,4 +1,4 @@
-"""The benches of the testbed on real guests: what a series costs, and a cell beside its real time."""
+"""The testbed's benches on real guests: the cost of a series, and a cell compared with real time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from bench import real_time
-from bench import testbed as bench
+from bench.testbeds import real_time
+from bench.testbeds import testbed as bench
 from testbed.experiment import experiment
 from testbed.trials.block import Block
+from tests.testbed.experiments import find
 
 NAME = "quiche-quiche-iack-9ms"
 
 
 def test_the_cost_of_a_series_and_what_its_clients_wait(tmp_path: Path) -> None:
-    """The certificate alone takes 200 ms, of the guest's time."""
+    """The delay of the certificate is 200 ms of the guest's time."""
     cost = bench._run(tmp_path, [NAME], 2)
     assert (cost.cells, cost.repetitions) == (1, 2)
     assert cost.waited_s == pytest.approx(2 * 0.223, abs=0.01)
@@ -25,7 +26,7 @@ def test_the_cost_of_a_series_and_what_its_clients_wait(tmp_path: Path) -> None:
 
 
 def test_real_time_takes_what_simulated_time_does_and_computing() -> None:
-    (cell,) = experiment.chosen(experiment.find("iack-ttfb"), (NAME,))
+    (cell,) = experiment.chosen(find("iack-ttfb"), (NAME,))
     found = real_time.compared(Block("iack-ttfb", cell, 1, 1))
     assert found.simulated.failed == found.real.failed == 0
     assert found.simulated.median_ms == pytest.approx(223, abs=1)

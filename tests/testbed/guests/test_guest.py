@@ -1,4 +1,4 @@
-"""Real guests: simulated time, the same bytes from the same seed, and nothing left behind."""
+"""Real guests: simulated time, the same bytes from the same seed, and complete cleanup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATAGRAMS = Path(__file__).with_name("datagrams.py")
 
 
 def sent(folder: Path, seed: int, *arguments: str) -> bytes:
-    """Return what datagrams.py prints."""
+    """Return the output of datagrams.py."""
     folder.mkdir(exist_ok=True)
     (folder / DATAGRAMS.name).write_bytes(DATAGRAMS.read_bytes())
     done = guest.run([PYTHON, "-I", DATAGRAMS.name, *arguments], folder, seed=seed)
@@ -28,7 +28,7 @@ def sent(folder: Path, seed: int, *arguments: str) -> bytes:
 
 
 def echoed(folder: Path, seed: int) -> bytes:
-    """Return what it prints for 20 datagrams that come back."""
+    """Return the output of datagrams.py for 20 echoed datagrams."""
     return sent(folder, seed, "echo", "20")
 
 
@@ -40,7 +40,7 @@ def launched(folder: Path, *qdisc: str, how: str = "launch") -> list[float]:
 
 
 def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
-    """The declared 100 ms, within 20 us, whatever else the machine does; two runs are the same bytes."""
+    """The delay is the declared 100 ms within 20 us, even on a busy machine. Two runs give the same bytes."""
     first = echoed(tmp_path / "first", 1)
     for line in first.splitlines():
         sent, received, _ = line.split()
@@ -79,7 +79,7 @@ int main() { std::random_device device; std::printf("%u %u\\n", device(), device
 
 
 def test_other_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:
-    """Those of libstdc++, which would ask the processor, and of OpenSSL."""
+    """Random numbers of OpenSSL and of libstdc++, which would otherwise use the processor's generator."""
     (tmp_path / "draws.cc").write_text(DRAWS)
     subprocess.run(["g++", "-o", "draws", "draws.cc"], cwd=tmp_path, check=True)
     argv = ["sh", "-c", f"./draws && {PYTHON} -I -c 'import ssl; print(ssl.RAND_bytes(16).hex())'"]
@@ -104,7 +104,7 @@ def test_the_jobs_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.Mon
     assert Path("var/job/where").read_text() == "/run/job\n"
 
 
-def test_files_go_in_and_results_come_out(tmp_path: Path) -> None:
+def test_a_guest_reads_files_and_returns_results(tmp_path: Path) -> None:
     (tmp_path / "question").write_bytes(bytes(range(256)) * 100)
     lines = [
         "tr '[:lower:]' '[:upper:]' <question >answer",
@@ -125,7 +125,7 @@ def test_files_go_in_and_results_come_out(tmp_path: Path) -> None:
     [
         (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM, b""),
         (["no-such-program"], 127, b"no-such-program: No such file or directory\n"),
-        # What it leaves running ends with it.
+        # Its background processes are stopped with it.
         (["sh", "-c", "sleep 1000000000 & exit 4"], 4, b""),
     ],
 )
@@ -138,11 +138,13 @@ def test_how_a_command_ends(tmp_path: Path, argv: list[str], status: int, messag
 def test_the_hosts_files_are_read_only_and_its_networks_absent(tmp_path: Path) -> None:
     outside = Path(__file__).with_name("written-by-a-guest")
     command = f"touch {outside}; touch /etc/x; touch /tmp/x /run/x /var/tmp/x /dev/shm/x /srv/x || exit 1"
-    done = guest.run(["sh", "-c", f"{command}; ip -br link | cut -d' ' -f1"], tmp_path, writable=["/srv"])
+    argv = ["sh", "-c", f"{command}; ip -br link | cut -d' ' -f1"]
+    # The repository may be below /tmp, which is empty in a guest.
+    done = guest.run(argv, tmp_path, writable=["/srv"], visible=[outside.parent])
     assert done.status == 0, done.stderr
     assert done.stderr.count(b"Read-only file system") == 2
     assert not outside.exists()
-    # The loopback, and what the kernel makes by itself; none of them leads out.
+    # The loopback and the interfaces that the kernel creates by itself; they do not lead outside.
     assert set(done.stdout.decode().split()) <= {"lo", "dummy0", "ifb0", "ifb1"}
 
 
@@ -163,7 +165,7 @@ def test_a_folder_below_an_empty_one_is_shown_read_only(tmp_path: Path) -> None:
 
 
 def of_guest(folder: Path) -> list[int]:
-    """Return the processes on the host whose working directory is the job's folder."""
+    """Return the processes on the host that have the job's folder as working directory."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -175,7 +177,7 @@ def of_guest(folder: Path) -> list[int]:
 
 
 def test_a_guest_that_does_not_end_is_stopped(tmp_path: Path) -> None:
-    """It computes for ever, so its clock stands still."""
+    """The command computes forever, so the guest's clock stops."""
     with pytest.raises(FirstflightError, match=r"^the guest did not end within 3 s: "):
         guest.run(["sh", "-c", "while :; do :; done"], tmp_path, limit_s=3)
     until(lambda: not of_guest(tmp_path), "the end of the guest's processes")
@@ -183,7 +185,7 @@ def test_a_guest_that_does_not_end_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_leaves_no_process(tmp_path: Path) -> None:
-    """And the next run in its folder is not disturbed by what it left there."""
+    """The files that it left do not disturb the next run in its folder."""
     code = "import sys; from pathlib import Path; from testbed.guest import guest; "
     code += "guest.run(['sh', '-c', 'touch begun; while :; do :; done'], Path(sys.argv[1]))"
     killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])

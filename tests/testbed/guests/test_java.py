@@ -17,7 +17,7 @@ from tests.testbed import client_checks as checks
 PROGRAMS = separate_package.packages("pom.xml")
 
 
-def test_what_is_built_stays_until_its_sources_change() -> None:
+def test_a_build_is_kept_until_its_sources_change() -> None:
     jar = binaries.repository() / "target/release/kwik/kwik-client.jar"
     built = jar.stat().st_mtime_ns
     assert list(PROGRAMS) == ["firstflight-kwik-client"]

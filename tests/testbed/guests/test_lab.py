@@ -33,10 +33,10 @@ TARGETS = 250
 DELAY_US = 20
 # An interpreter reads the clock hundreds of times for an answer; Go's runtime also sleeps in between.
 EXACT = ("quiche", "rogue")
-# A guest has one processor. Link and servers keep it for so long before what they have planned, as a real
-# kernel wakes them late (SPIN_NS in lab/link/src/main.rs, SPIN in lab/listener/src/serve.rs).
+# A guest has one processor. The link and the servers spin for this time before each planned event, because a
+# real kernel wakes them late (SPIN_NS in lab/link/src/main.rs, SPIN in lab/listener/src/serve.rs).
 SPINS_US = 25 + 60
-# (outcome, what the server does) whose delay comes before the ServerHello.
+# Pairs (outcome, server's mode) with the delay before the ServerHello.
 COMPARED = {("iack", "iack"), ("coalesced", "wait")}
 STAMP_FAULT_US = 2
 LINK_FAULT_US = 30
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 
 class Run:
-    """What one guest left; the truth is the one declared, whatever the guest was given."""
+    """The output of one guest, which is compared with the declared network even if the guest had another."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def readings(self) -> dict[oracle.Key, oracle.Reading]:
-        """Return tshark's readings of the capture beside the probes."""
+        """Return tshark's readings of the capture that was taken during the probes."""
         return oracle.read(self.folder / "probe.pcap")
 
     @cached_property
@@ -112,7 +112,7 @@ def probed(folder: Path, *options: str) -> Run:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Run, Run]]:
-    """Two runs of the same seed, and one whose link to an edge is slower than declared."""
+    """Two runs with the same seed, and a run with a slower link to one edge than declared."""
     folder = tmp_path_factory.mktemp("lab")
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(probed, folder / "first")
@@ -149,7 +149,7 @@ def test_every_stamp_is_within_a_microsecond(runs: tuple[Run, Run, Run]) -> None
 
 @pytest.mark.parametrize("fault_us", [STAMP_FAULT_US, -STAMP_FAULT_US])
 @pytest.mark.parametrize("column", ["sent_at", "ack_us", "sh_us", "ack_to_sh_us"])
-def test_a_wrong_stamp_is_seen(runs: tuple[Run, Run, Run], column: str, fault_us: int) -> None:
+def test_a_wrong_timestamp_is_detected(runs: tuple[Run, Run, Run], column: str, fault_us: int) -> None:
     """In every row, not only in most."""
     run = runs[0]
     rows = [row for row in run.rows if row["outcome"] == "iack"]
@@ -161,7 +161,7 @@ def test_a_wrong_stamp_is_seen(runs: tuple[Run, Run, Run], column: str, fault_us
 
 
 def late_us(run: Run) -> dict[str, list[int]]:
-    """Return how much later than declared each answer came, by edge, in us."""
+    """Return each answer's lateness relative to the declared delays, by edge, in us."""
     found = defaultdict(list)
     for row in run.rows:
         declared = TRUTH[row["domain"], row["ip"]]
@@ -176,7 +176,7 @@ def late_us(run: Run) -> dict[str, list[int]]:
 
 
 def is_declared(late: list[int]) -> bool:
-    """Return whether an edge's answers are possible by what is declared: none early, their median exact."""
+    """Return whether an edge's answers fit the declared delays: no early answer, and an exact median."""
     return min(late) >= 0 and median(late) <= DELAY_US and max(late) <= DELAY_US + SPINS_US
 
 
@@ -185,5 +185,7 @@ def test_delays_are_as_declared(runs: tuple[Run, Run, Run]) -> None:
     first, _, wrong = runs
     late = late_us(first)
     assert sum(map(len, late.values())) > TARGETS
-    assert {edge: each for edge, each in late.items() if not is_declared(each)} == {}
-    assert [edge for edge, each in late_us(wrong).items() if not is_declared(each)] == [WRONG_EDGE]
+    assert {edge: late_of_edge for edge, late_of_edge in late.items() if not is_declared(late_of_edge)} == {}
+    assert [edge for edge, late_of_edge in late_us(wrong).items() if not is_declared(late_of_edge)] == [
+        WRONG_EDGE
+    ]

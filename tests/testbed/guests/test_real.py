@@ -14,7 +14,7 @@ def test_a_trial_in_real_time_has_the_path_s_delay_and_drops(tmp_path: Path) -> 
     found = real_time.run(Block("x", CELL, 1, 1), tmp_path)
     (row,) = found.rows
     assert (row["outcome"], row["detail"], row["dropped"]) == ("done", None, 1)
-    # A busy machine makes it later, none earlier; the clock of the capture counts whole microseconds.
+    # A busy machine can only delay it. The capture's clock has a resolution of 1 us.
     assert row["rtt_min_us"] >= 39_999
     assert row["first_stream_us"] > 79_998
     assert (row["seed"], row["kernel"]) == (None, f"{os.uname().release}, in real time")

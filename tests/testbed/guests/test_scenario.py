@@ -1,4 +1,4 @@
-"""What a scenario asks of path and certificate, in trials."""
+"""Trials with a scenario's settings of path and certificate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_all_of_it_is_the_same_bytes_twice() -> None:
     assert found.same and found.outcomes == {"done"}, found
 
 
-def test_what_is_named_arrives_so_much_later_and_nothing_else(tmp_path: Path) -> None:
+def test_only_the_named_datagrams_are_delayed(tmp_path: Path) -> None:
     file = tmp_path / "late.toml"
     file.write_text(
         HELD + 'server = "quinn"\n'
@@ -48,7 +48,7 @@ def test_what_is_named_arrives_so_much_later_and_nothing_else(tmp_path: Path) ->
     assert late["spurious_retransmissions_server"] >= 1 and late["link_late_p99_us"] is None
     folder = tmp_path / "late" / late["cell"] / "0001-0001"
     trial = trial_row.by_repetition(folder / "trials.jsonl")[1]
-    sent = [one for one in datagrams(folder / "sender.pcap") if trial["begun_ns"] <= one[0]]
+    sent = [datagram for datagram in datagrams(folder / "sender.pcap") if trial["begun_ns"] <= datagram[0]]
     came = dict(reversed([(payload, time_ns) for time_ns, payload in datagrams(folder / "path.pcap")]))
     # Of the RTT of 20 ms 16 are left towards the client.
     times_ms = [round((came[payload] - time_ns) / 1e6) for time_ns, payload in sent]

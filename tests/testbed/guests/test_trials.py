@@ -1,4 +1,4 @@
-"""Real trials in guests: what the papers found, the same bytes twice, and a series that goes on."""
+"""Real trials in guests: the papers' findings, the same bytes twice, and a resumed series."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import stacks, toml_file
-from testbed.experiment import experiment
-from testbed.measures import gain, own_log, sender_log
-from testbed.measures.acks import asymmetry, checks
+from testbed import experiment_files, stacks
+from testbed.measures import ack_asymmetry, rtt_updates
+from testbed.measures.acknowledgements import checks
+from testbed.measures.gains import gain
 from testbed.trials import compare_runs, series
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import crypto_bytes, has_stream
+from tests import drawn
+from tests.testbed.experiments import find, lines
 
 
 def run(out: Path, name: str, *arguments: str) -> str:
-    """Run an experiment, or with `--scenario=FILE` one of its own."""
+    """Run a published experiment, or a user's own one if `name` is `--scenario=FILE`."""
     done = CliRunner().invoke(
         command, ["run", name, "--jobs", "2", "--out", str(out), *arguments], catch_exceptions=False
     )
@@ -30,7 +32,7 @@ def run(out: Path, name: str, *arguments: str) -> str:
 
 
 def gains(out: Path, name: str) -> dict[str, gain.Gain]:
-    return {one.client: one for one in gain.gains(experiment.find(name), series.rows(out, name))}
+    return {pair.client: pair for pair in lines(find(name), series.rows(out, name))}
 
 
 def test_a_client_that_probes_gains_a_round_trip(tmp_path: Path) -> None:
@@ -42,53 +44,74 @@ def test_a_client_that_probes_gains_a_round_trip(tmp_path: Path) -> None:
     assert found["ngtcp2"].rtt_first_ms == pytest.approx(9, abs=0.1)
 
 
-def test_losses_are_repaired_as_the_papers_say(tmp_path: Path) -> None:
-    """Figures 6 and 7: without a sample by the server's default PTO, with one by the client's first PTO."""
+def test_losses_are_repaired_as_in_the_papers(tmp_path: Path) -> None:
+    """Figures 6 and 7: the server's default PTO without an RTT sample, the client's first PTO with one."""
     cells = ",".join(
         f"{client}-aioquic-{kind}-9ms" for client in ("aioquic", "ngtcp2") for kind in ("wfc", "iack")
     )
     for name in ("iack-loss-server", "iack-loss-client"):
         run(tmp_path, name, "--seeds", "2", "--cells", cells)
         found = gains(tmp_path, name)
-        assert [one.verdict for one in found.values()] == ["met", "met"], name
+        assert [pair.verdict for pair in found.values()] == ["met", "met"], name
         rows = series.rows(tmp_path, name)
         assert all(row["dropped"] >= 1 for row in rows)
     assert all(row["drop_to_server"] for row in rows)
 
 
-def test_the_own_clients_repair_the_loss_by_their_first_sample(tmp_path: Path) -> None:
+def test_our_clients_repair_the_loss_by_their_first_sample(tmp_path: Path) -> None:
     """Figure 7, and the first probe timeout of Figure 16: three times the difference of the first sample."""
     clients = ("quinn", "s2n-quic", "tquic", "go-x-net")
     cells = ",".join(f"{client}-aioquic-{kind}-9ms" for client in clients for kind in ("wfc", "iack"))
     run(tmp_path, "iack-loss-client", "--seeds", "1", "--cells", cells)
     found = gains(tmp_path, "iack-loss-client")
     assert set(found) == set(clients)
-    for one in found.values():
-        assert one.g_ms is not None and one.outcomes == "done 2"
-        assert one.pto_gain_ms == pytest.approx(3 * one.g_ms, abs=1), one.client
+    for pair in found.values():
+        assert pair.g_ms is not None and pair.outcomes == "done 2"
+        assert pair.pto_gain_ms == pytest.approx(3 * pair.g_ms, abs=1), pair.client
     assert [found[client].verdict for client in clients] == ["met", "met", "met", "not met"]
-    # By HTTP/0.9 the request itself is lost (docs/testbed.md).
+    # With HTTP/0.9 the lost datagram has the request (docs/testbed.md).
     assert found["go-x-net"].gain_ms == pytest.approx(24, abs=1)
     assert found["go-x-net"].found is not None
 
 
 def test_programs_of_packages_are_client_and_server(tmp_path: Path) -> None:
-    """What the paper found of ngtcp2 (Figures 7, 12), and a body that the client counts (paper 001: GSO)."""
+    """The paper's findings on ngtcp2 (Figures 7, 12), and a body that the client counts (paper 001: GSO)."""
     cells = ",".join(f"ngtcp2-gnutls-quic-go-{kind}-{rtt}ms" for kind in ("wfc", "iack") for rtt in (9, 300))
     for name in ("iack-loss-client", "iack-loss-server"):
         run(tmp_path, name, "--seeds", "1", "--cells", cells)
-        found = gain.gains(experiment.find(name), series.rows(tmp_path, name))
-        assert [(one.outcomes, one.verdict) for one in found] == [("done 2", "met")] * 2, name
+        found = lines(find(name), series.rows(tmp_path, name))
+        assert [(pair.outcomes, pair.verdict) for pair in found] == [("done 2", "met")] * 2, name
     scenario = tmp_path / "own.toml"
-    held = 'client = "ngtcp2-gnutls"\nserver = "ngtcp2-gnutls"\nanswering = "wfc"\nqdisc = "none"\n'
-    held += "rtt_ms = 40\nrate_mbit = 40\nqueue_packets = 143\nbody_bytes = 300000\ngso = true\n"
-    scenario.write_text(f'title = "own"\nmeasure = "pacing"\n[held]\n{held}[[cell]]\n')
+    conditions = 'client = "ngtcp2-gnutls"\nserver = "ngtcp2-gnutls"\nanswering = "wfc"\nqdisc = "none"\n'
+    conditions += "rtt_ms = 40\nrate_mbit = 40\nqueue_packets = 143\nbody_bytes = 300000\ngso = true\n"
+    scenario.write_text(f'title = "own"\nmeasure = "pacing"\n[held]\n{conditions}[[cell]]\n')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
     (row,) = series.rows(tmp_path, "own")
     assert (row["outcome"], row["detail"], row["server_build"]) == ("done", None, "release")
     assert row["client_version"] == row["server_version"] == stacks.find("ngtcp2-gnutls").version.known()
     # Buffers of GSO leave as trains.
     assert row["share_in_trains_1"] < 0.1
+
+
+def test_a_program_of_an_archive_is_client_and_server(tmp_path: Path) -> None:
+    """picoquic sends both answers. With BBR, packets leave one at a time, as in paper 001."""
+    scenario = tmp_path / "own.toml"
+    conditions = 'client = "picoquic"\nserver = "picoquic"\ncertificate_delay_ms = 4\n'
+    path = 'answering = "wfc"\nrtt_ms = 40\nrate_mbit = 40\nqueue_packets = 143\nqdisc = "none"\n'
+    path += 'congestion_control = "bbr"\nbody_bytes = 1000000\n'
+    answers = '[vary]\nanswering = ["wfc", "iack"]\n'
+    scenario.write_text(f'title = "own"\n[held]\n{conditions}{answers}[[cell]]\n{path}')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
+    by_length = sorted(series.rows(tmp_path, "own"), key=lambda row: (row["body_bytes"], row["answering"]))
+    iack, wfc, long = by_length
+    assert {row["outcome"] for row in (wfc, iack, long)} == {"done"}, (wfc["detail"], long["detail"])
+    version = stacks.find("picoquic").version.known()
+    assert (long["client_version"], long["server_version"]) == (version, f"{version}+changed")
+    assert (iack["first_answer"], wfc["first_answer"]) == ("iack", "coalesced")
+    assert iack["first_ack_us"] == pytest.approx(9000, abs=100)
+    assert wfc["first_ack_us"] == pytest.approx(13_000, abs=300)
+    assert long["share_in_trains_1"] > 0.7
+    assert long["gap_p50_ns"] > 100_000
 
 
 def test_a_client_in_java_completes_with_both_answers(tmp_path: Path) -> None:
@@ -103,7 +126,7 @@ def test_a_client_in_java_completes_with_both_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("server", ["quic-go", "quinn", "s2n-quic"])
 def test_each_server_has_both_answers(tmp_path: Path, server: str) -> None:
-    """Figure 7: an ACK alone at once, or nothing for the certificate's 4 ms; aioquic probes accordingly."""
+    """Figure 7: an immediate bare ACK, or no answer for the certificate's 4 ms; aioquic's probes follow."""
     cells = f"aioquic-{server}-wfc-9ms,aioquic-{server}-iack-9ms"
     run(tmp_path, "iack-loss-client", "--seeds", "1", "--cells", cells)
     (found,) = gains(tmp_path, "iack-loss-client").values()
@@ -115,19 +138,19 @@ def test_each_server_has_both_answers(tmp_path: Path, server: str) -> None:
     assert by_answer["wfc"]["first_ack_us"] == pytest.approx(13_000, abs=300)
 
 
-def test_a_chain_is_as_long_as_its_cell_says(tmp_path: Path) -> None:
+def test_a_chain_has_the_length_in_its_cell(tmp_path: Path) -> None:
     """However programs of the same build compress certificates (RFC 8879)."""
     scenario = tmp_path / "chains.toml"
-    held = 'answering = "wfc"\ncertificate_bytes = 3000\n'
+    conditions = 'answering = "wfc"\ncertificate_bytes = 3000\n'
     vary = 'client = ["quinn", "s2n-quic"]\nserver = ["quinn", "s2n-quic", "quic-go"]\n'
-    scenario.write_text(f'title = "chains"\n[held]\n{held}[vary]\n{vary}')
+    scenario.write_text(f'title = "chains"\n[held]\n{conditions}[vary]\n{vary}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
     rows = series.rows(tmp_path, "chains")
     assert [row["outcome"] for row in rows] == ["done"] * 6
     for row in rows:
         (packets,) = captured_packets.connections(tmp_path / "chains", [row])
-        sent = [one for one in packets if not one["from_client"] and one["type"] == "handshake"]
-        came = {at for one in sent for at in crypto_bytes(one["frames"])}
+        sent = [packet for packet in packets if not packet["from_client"] and packet["type"] == "handshake"]
+        came = {at for packet in sent for at in crypto_bytes(packet["frames"])}
         # Encrypted extensions, the signature and Finished are some 340 bytes more.
         assert 3200 < len(came) < 3500, row["cell"]
 
@@ -135,7 +158,7 @@ def test_a_chain_is_as_long_as_its_cell_says(tmp_path: Path) -> None:
 def test_a_client_that_knows_no_path_probes_by_default(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Table 4: before any sample, and what its second flight is where there is one."""
+    """Table 4: the default timeout before any RTT sample, and the datagrams of the second flight."""
     run(tmp_path, "iack-default-pto", "--seeds", "1", "--cells", "quic-go-aioquic")
     capfd.readouterr()
     command(["show", "iack-default-pto", "--out", str(tmp_path), "--format", "jsonl"], standalone_mode=False)
@@ -145,8 +168,8 @@ def test_a_client_that_knows_no_path_probes_by_default(
     assert found["second_flight"] == "3-5"
 
 
-def test_fewer_acks_are_sent_when_they_are_asked_for(tmp_path: Path) -> None:
-    """Table 5 and equation 3: a ratio of 10 sends a fifth of the ACKs of 2, and the model knows how many."""
+def test_fewer_acks_are_sent_when_requested(tmp_path: Path) -> None:
+    """Table 5 and equation 3: ratio 10 sends a fifth of ratio 2's ACKs, and the model predicts the number."""
     cells = ",".join(f"30ms-10up-reno-ar{ratio}-25late" for ratio in (2, 10))
     run(tmp_path, "ack-ratio", "--seeds", "1", "--cells", cells)
     rows = series.rows(tmp_path, "ack-ratio")
@@ -154,42 +177,49 @@ def test_fewer_acks_are_sent_when_they_are_asked_for(tmp_path: Path) -> None:
     assert set(found) == {1, 9}
     assert all(row["requested_max_ack_delay_us"] == 25_000 and row["queue_drops"] == 0 for row in rows)
     assert all(row["link_late_p99_us"] <= 5 for row in rows)
-    # What of the paper holds for a body of a megabyte, too: others begin after slow start (`show`).
-    met = [one for one in checks.checks(experiment.find("ack-ratio"), rows) if one.met]
-    assert any("4 to 5.2 times fewer ACKs" in one.expected for one in met)
-    assert any("the timer sends a larger share" in one.expected for one in met)
-    assert any("equation 3" in one.expected and "-ar2-" in one.about for one in met)
+    # These findings of the paper hold for a body of a megabyte, too; the others need the time after slow
+    # start (`show`).
+    met = [check for check in checks.checks(find("ack-ratio"), rows) if check.met]
+    assert any("4 to 5.2 times fewer ACKs" in check.expected for check in met)
+    assert any("the timer sends a larger share" in check.expected for check in met)
+    assert any("equation 3" in check.expected and "-ar2-" in check.about for check in met)
 
 
 def test_a_transfer_is_what_the_path_lets_through(tmp_path: Path) -> None:
-    """The server loses nothing before the path does, and the time of a transfer ends with its last byte.
+    """Datagrams are lost only on the path, never in the server, and a transfer stops at its last byte.
 
     4 Mbit/s and a window that outgrows a socket's usual buffer: 200 kB wait in the path's queue.
     """
-    held = 'client = "quinn"\nserver = "quinn"\nrtt_ms = 95\nrate_mbit = 4\nqueue_packets = 1000\n'
-    held += 'answering = "wfc"\ncongestion_control = "reno"\nbody_bytes = 1000000\n'
+    conditions = 'client = "quinn"\nserver = "quinn"\nrtt_ms = 95\nrate_mbit = 4\nqueue_packets = 1000\n'
+    conditions += 'answering = "wfc"\ncongestion_control = "reno"\nbody_bytes = 1000000\n'
     scenario = tmp_path / "whole.toml"
-    scenario.write_text(f'title = "whole"\nmeasure = "acks"\n[held]\n{held}[[cell]]\nrtt_ms = 95\n')
+    scenario.write_text(f'title = "whole"\nmeasure = "acks"\n[held]\n{conditions}[[cell]]\nrtt_ms = 95\n')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
     rows = series.rows(tmp_path, "whole")
     ((packets,), (row,)) = captured_packets.connections(tmp_path / "whole", rows), rows
-    came = {one["packet_number"] for one in packets if one["type"] == "1rtt" and not one["from_client"]}
+    came = {
+        packet["packet_number"]
+        for packet in packets
+        if packet["type"] == "1rtt" and not packet["from_client"]
+    }
     # quinn leaves out a number now and then, each time after twice as many packets.
     assert max(came) + 1 - len(came) <= 12
     assert (row["queue_drops"], row["queue_to_server_drops"]) == (0, 0)
-    last = max(one["time_ns"] for one in packets if not one["from_client"] and has_stream(one["frames"]))
+    last = max(
+        packet["time_ns"] for packet in packets if not packet["from_client"] and has_stream(packet["frames"])
+    )
     first = packets[0]["time_ns"]
     assert row["transfer_us"] == pytest.approx((last - first) / 1000, abs=3000)
 
 
 def test_acks_fill_a_slow_way_back(tmp_path: Path) -> None:
-    """At 200:1 a ratio of 2 is limited by the way back where its queue keeps every ACK."""
+    """At 200:1 the way back limits ratio 2 if its queue keeps every ACK."""
     run(tmp_path, "ack-asymmetry", "--seeds", "1", "--cells", "0.05up-1000queued-reno-ar2-")
     rows = series.rows(tmp_path, "ack-asymmetry")
-    (found,) = asymmetry.cells(experiment.find("ack-asymmetry"), tmp_path / "ack-asymmetry", rows)
+    (found,) = ack_asymmetry.cells(find("ack-asymmetry"), tmp_path / "ack-asymmetry", rows)
     assert (found.asymmetry, found.done) == (200, 1)
     assert found.mbit is not None and found.limit_mbit is not None and found.back_percent is not None
-    # Of the 10 Mbit/s there is half at most, since ACKs have more than half of their way.
+    # ACKs use more than half of the way back, so at most half of the 10 Mbit/s is reached.
     assert found.mbit < 5
     assert found.back_percent > 50
 
@@ -230,7 +260,7 @@ def test_a_paced_server_stays_near_the_paths_rate(tmp_path: Path) -> None:
     (row,) = series.rows(tmp_path, "paced")
     assert row["outcome"] == "done"
     assert row["share_in_trains_1"] > 0.9
-    # 13 Mbit/s with a whole window handed out at once.
+    # A server that sends a whole window in one burst reaches 13 Mbit/s.
     assert 8 * row["body_bytes"] / row["transfer_us"] > 25
 
 
@@ -256,36 +286,42 @@ def test_launch_times_reach_the_datagrams_of_a_buffer(tmp_path: Path) -> None:
 
 def test_clients_write_their_own_logs(tmp_path: Path) -> None:
     """One for each trial, which agrees with the capture: RTT samples, and the first probe timeout."""
-    held = 'server = "quic-go"\nanswering = "wfc"\nrtt_ms = 100\nbody_bytes = 300000\nclient_qlog = true\n'
+    conditions = (
+        'server = "quic-go"\nanswering = "wfc"\nrtt_ms = 100\nbody_bytes = 300000\nclient_qlog = true\n'
+    )
     clients = ["aioquic", "quic-go", "ngtcp2", "ngtcp2-gnutls", "quiche", "tquic"]
     vary = f"client = {clients}\n"
     scenario = tmp_path / "logs.toml"
-    scenario.write_text(f'title = "logs"\nmeasure = "rtt_updates"\n[held]\n{held}[vary]\n{vary}')
+    scenario.write_text(f'title = "logs"\nmeasure = "rtt_updates"\n[held]\n{conditions}[vary]\n{vary}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "2")
-    one, rows = toml_file.read(scenario, experiment.Experiment), series.rows(tmp_path, "logs")
-    found = own_log.clients(one, tmp_path / "logs", rows)
-    assert [(each.logs, each.done, each.damaged) for each in found] == [(2, 2, None)] * len(clients)
-    for each in found:
-        assert each.updates is not None and each.samples is not None
-        assert 1 <= each.updates <= each.samples + 1, each
-        assert each.pto_ms == pytest.approx(each.rfc_pto_ms, rel=0.02), each
+    experiment, rows = experiment_files.read(scenario), series.rows(tmp_path, "logs")
+    found = rtt_updates.clients(experiment, tmp_path / "logs", rows)
+    assert [(client_logs.logs, client_logs.done, client_logs.damaged) for client_logs in found] == [
+        (2, 2, None)
+    ] * len(clients)
+    for client_logs in found:
+        assert client_logs.updates is not None and client_logs.samples is not None
+        assert 1 <= client_logs.updates <= client_logs.samples + 1, client_logs
+        assert client_logs.pto_ms == pytest.approx(client_logs.rfc_pto_ms, rel=0.02), client_logs
 
 
 def test_a_server_writes_launch_times_that_fq_keeps(tmp_path: Path) -> None:
-    """Each datagram of the transfer is in its log, and leaves within 0.1 ms of its launch time."""
-    held = 'client = "quiche"\nserver = "quiche"\nanswering = "wfc"\nbody_bytes = 300000\nqdisc = "fq"\n'
+    """The log has each datagram of the transfer, and each leaves at most 0.1 ms from its launch time."""
+    conditions = (
+        'client = "quiche"\nserver = "quiche"\nanswering = "wfc"\nbody_bytes = 300000\nqdisc = "fq"\n'
+    )
     scenario = tmp_path / "launches.toml"
     more = 'congestion_control = "bbr"\nserver_log = true\n'
-    scenario.write_text(f'title = "launches"\nmeasure = "launches"\n[held]\n[[cell]]\n{held}{more}')
+    scenario.write_text(f'title = "launches"\nmeasure = "launches"\n[held]\n[[cell]]\n{conditions}{more}')
     run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
-    one, rows = toml_file.read(scenario, experiment.Experiment), series.rows(tmp_path, "launches")
-    (found,) = sender_log.cells(one, tmp_path / "launches", rows)
+    experiment, rows = experiment_files.read(scenario), series.rows(tmp_path, "launches")
+    (found,) = lines(experiment, rows, tmp_path / "launches")
     assert found.datagrams is not None and found.datagrams > 250
     assert found.precision_ms is not None and found.precision_ms < 0.1
     assert found.windows[0][1] > 10_000
 
 
-def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_series_resumes_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     cells = ("--cells", "quiche-quiche,mvfst-quiche")
     run(tmp_path, "iack-ttfb", "--seeds", "1", *cells)
     before = series.rows(tmp_path, "iack-ttfb")
@@ -309,15 +345,15 @@ def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixt
     assert {json.loads(line)["client"] for line in shown.splitlines()} == {"quiche", "mvfst"}
 
 
+@pytest.mark.drawn
 def test_cells_of_all_stacks_are_the_same_bytes_twice() -> None:
-    compared = 0
-    for name, one in experiment.load().items():
-        # Long bodies are cut, for the time: each cell is run, and not every megabyte.
-        cells = [
-            cell.model_copy(update={"body_bytes": min(cell.body_bytes, 100_000)})
-            for cell in compare_runs.sample(one.cells())
-        ]
-        for found in compare_runs.twice(name, cells, 1, 2):
-            assert found.same and found.outcomes == {"done"}, found
-            compared += 1
-    assert compared >= 30
+    # Long bodies are cut, for the time: each cell is run, and not every megabyte.
+    every = [
+        (name, cell.model_copy(update={"body_bytes": min(cell.body_bytes, 100_000)}))
+        for name, experiment in experiment_files.load().items()
+        for cell in compare_runs.sample(experiment.cells())
+    ]
+    assert len(every) >= 30
+    for name, cell in drawn.few("cells twice", every, 8):
+        (found,) = compare_runs.twice(name, [cell], 1, 2)
+        assert found.same and found.outcomes == {"done"}, found

@@ -1,0 +1,124 @@
+"""deploy/install.py: it installs exactly the packages and programs that the demo uses."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from deploy import install
+from lab import stacks
+
+TREE = install.TREE
+# The demo does not need the packages that only crawls, sites and notebooks use.
+FOLDERS = (
+    "cli",
+    "crawler",
+    "dissector",
+    "firstflight",
+    "lab",
+    "orchestration",
+    "reports",
+    "scanner",
+    "schemas",
+    "store",
+)
+WITHOUT = (
+    *("crawler/files", "lab/site", "orchestration/airflow", "orchestration/site/centre_token.py"),
+    *("firstflight/notebook.py", "orchestration/site/machine_metrics.py"),
+)
+IMPORT = re.compile(r"^\s*(?:import|from) (\w+)(?=[\w.]*(?: import |,| as |$))", re.MULTILINE)
+
+
+def listed(name: str) -> set[str]:
+    """Return the packages that a file of requirements names."""
+    return set(map(canonicalize_name, install.names((TREE / name).read_text(encoding="utf-8"))))
+
+
+DEMO = listed(install.DEMO_NAMES)
+
+
+def test_versions_of_the_demo_are_in_the_campaigns_file() -> None:
+    assert listed(install.CAMPAIGN) > DEMO
+    assert "==" not in (TREE / install.DEMO_NAMES).read_text(encoding="utf-8")
+
+
+def test_the_demo_has_what_its_packages_need() -> None:
+    needed = {
+        canonicalize_name(requirement.name)
+        for package in DEMO
+        for requirement in map(Requirement, metadata.requires(package) or ())
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    }
+    assert needed <= DEMO
+
+
+def test_the_demo_has_what_its_modules_import() -> None:
+    packages = metadata.packages_distributions()
+    imported: dict[str, Path] = {}
+    for path in (path for folder in FOLDERS for path in (TREE / folder).rglob("*.py")):
+        if not str(path.relative_to(TREE)).startswith(WITHOUT):
+            imported |= dict.fromkeys(IMPORT.findall(path.read_text(encoding="utf-8")), path)
+    others = {
+        name: path
+        for name, path in imported.items()
+        if name not in sys.stdlib_module_names
+        and not (TREE / name).is_dir()
+        and DEMO.isdisjoint(map(canonicalize_name, packages.get(name, ())))
+    }
+    assert others == {}
+
+
+def test_the_demo_has_the_programs_of_the_lab() -> None:
+    servers = {str(stack.program) for stack in stacks.load().values() if stack.program}
+    assert servers <= {*install.DEMO_PROGRAMS, *install.LAB_GO}
+
+
+@pytest.mark.parametrize("profile", install.PROFILES)
+def test_profiles_have_files_that_exist(profile: str) -> None:
+    assert all((TREE / name).is_file() for name in install.PROFILES[profile].requirements)
+
+
+def pinned(path: Path) -> dict[str, str]:
+    """Return the version of each package that a file of requirements pins, by canonical name."""
+    found = re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+@pytest.mark.parametrize("path", sorted(TREE.glob("requirements*.txt")), ids=lambda path: path.name)
+def test_hashes_are_known_of_exactly_the_listed_packages(path: Path) -> None:
+    hashed = TREE / install.HASHES / path.name
+    versions = pinned(TREE / install.CAMPAIGN) if path.name == install.DEMO_NAMES else pinned(path)
+    assert pinned(hashed) == {name: versions[name] for name in listed(path.name)}, "run `make hashes`"
+    for entry in re.split(r"\n(?=\S)", hashed.read_text(encoding="utf-8").strip()):
+        assert re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
+
+
+def test_no_file_of_hashes_is_left_over() -> None:
+    lists = {path.name for path in TREE.glob("requirements*.txt")}
+    assert {path.name for path in (TREE / install.HASHES).iterdir()} == lists
+
+
+def test_pinned_build_packages_are_those_of_the_project() -> None:
+    build = tomllib.loads((TREE / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    assert build == [f"{name}=={version}" for name, version in pinned(TREE / install.BUILD).items()]
+
+
+@pytest.mark.parametrize("files", [(install.DEMO_NAMES,), install.TEST, (install.SUPERSET,)])
+def test_pip_compares_all_that_it_downloads_with_hashes(files: tuple[str, ...]) -> None:
+    """The last step installs the checkout itself, which has no dependencies then."""
+    job = install.python_job("packages", Path("/none"), files, ("--no-deps", "--editable", "."))
+    pips = [command for command in job.commands if command[0].endswith("/pip")]
+    assert len(pips) == 3
+    assert all("--require-hashes" in command for command in pips[:-1]) and "--no-deps" in pips[-1]
+    assert all("--no-build-isolation" in command for command in pips[1:])
+    named = {
+        word.partition("=")[2] for command in pips for word in command if word.startswith("--requirement")
+    }
+    assert named == {str(install.HASHES / name) for name in (install.BUILD, *files)}
