@@ -160,7 +160,14 @@ def superset_jobs() -> tuple[list[Job], dict[Path, str]]:
 def cargo_job(profile: Profile) -> Job:
     """Return the job that builds a profile's Rust programs."""
     command = ("cargo", "build", "--release", "--locked", *profile.cargo)
-    return Job("Rust programs", [command], progress.read_cargo, own_bar=True, bar=progress.CARGO_BAR)
+    return Job(
+        "Rust programs",
+        [command],
+        progress.read_cargo,
+        time_shares=progress.CARGO_TIME_SHARES,
+        own_bar=True,
+        bar=progress.CARGO_BAR,
+    )
 
 
 def go_job(name: str, module: Path, programs: dict[str, str]) -> Job:

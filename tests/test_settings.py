@@ -221,7 +221,7 @@ def test_the_lab_campaign_is_valid_once_the_lab_has_its_files() -> None:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     found = settings.check(data, str(path), path.parent, check_files=False)
     assert [v.name for v in found.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
-    assert found.campaign.repetitions == 3
+    assert found.campaign.repetitions == 2
     assert not found.campaign.contact and found.probe.allow_net
 
 

@@ -77,7 +77,7 @@ class Console:
                 self._bars.show(who, state)
         elif self._running:
             self._last_line = now
-            shown = (str(known.get(who) or f"{who} has no counts yet") for who in self._running)
+            shown = (str(known.get(who) or f"{who} is starting") for who in self._running)
             progress.print_line("so far: " + "; ".join(shown))
 
     @staticmethod

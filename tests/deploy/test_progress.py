@@ -103,6 +103,16 @@ def test_one_that_fails_ends_the_others_and_shows_its_output(capfd: pytest.Captu
             r"Debian packages: bookworm InRelease",
         ),
         (install.cargo_job(install.PROFILES["demo"]), ["   Compiling x v1"], "Rust programs: starting"),
+        (
+            install.cargo_job(install.PROFILES["demo"]),
+            ["    Building [====>    ] 50/100: syn, ring(build)"],
+            r"Rust programs: 50 of 100 \(syn\), about 5 min left",
+        ),
+        (
+            install.cargo_job(install.PROFILES["demo"]),
+            ["    Building [====>    ] 95/100: boring-sys(build)"],
+            r"Rust programs: 95 of 100 \(boring-sys\(build\)\), less than 1 min left",
+        ),
     ],
 )
 def test_how_far_a_command_is(job: Job, lines: list[str], state: str) -> None:
