@@ -43,8 +43,8 @@ class Job:
 
     `name`: what they make, in the plural ("programs"). `read`: gets each line of output and the job, and sets
     `done`, `total` and `now`. `own_bar`: the commands show their progress on a terminal themselves; with the
-    environment `bar` they do so into a pipe. `time_shares`: the share of the whole time that has passed when 0 %, 10 % ...
-    100 % of the pieces are done.
+    environment `bar` they do so into a pipe. `time_shares`: the share of the whole time that has passed when
+    0 %, 10 % ... 100 % of the pieces are done.
     """
 
     name: str
@@ -77,7 +77,7 @@ class JobError(Exception):
 
 
 def time_left(done: int, total: int, elapsed_s: float, time_shares: Sequence[float]) -> str:
-    """Return ", about N min left", from the elapsed time and its usual share of the whole; empty if unknown."""
+    """Return ", about N min left", from the elapsed time and its usual share of the whole, or nothing."""
     if not 0 < done < total:
         return ""
     tenths = done / total * (len(time_shares) - 1)

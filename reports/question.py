@@ -12,7 +12,7 @@ from store import Store, sql
 
 HERE = Path(__file__).parent / "sql"
 
-_PARAMETER = re.compile(r"\{(\w+):(String|Date|UInt\d+|Int\d+)\}")
+_PARAMETER = re.compile(r"\{(\w+):(String|Date|Bool|UInt\d+|Int\d+)\}")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ def bound(text: str, values: Mapping[str, str | int]) -> str:
         value, kind = values[match[1]], match[2]
         if "Int" in kind:
             return str(int(value))
+        if kind == "Bool":
+            return "true" if value == "true" else "false"
         return sql.literal(str(value))
 
     return _PARAMETER.sub(value_at, text)

@@ -10,14 +10,25 @@ from firstflight.errors import UsageError
 from reports import published_values
 from reports.figures import ack_delay, delay, first_pto, pto
 from reports.page import advice, coverage, handshakes, provenance
-from reports.question import Answer, ask
+from reports.question import Answer, ask, put
 from reports.tables import table1
+from schemas import sql
 from store import Store
 
 _PUBLISHED = {
     "table1": ("domains", "iack_share_max", "variation", "variation_one_vantage"),
     "delay": ("ack_to_sh_ms",),
     "ack_delay": ("coalesced_below_zero_share", "iack_below_zero_share"),
+}
+
+# Values of a named query's parameters that select the first IPv4 addresses of a run.
+_EVERYTHING = {
+    "vantage": "",
+    "cdn": "",
+    "since": "1970-01-01",
+    "until": "2149-06-06",
+    "all_addresses": "false",
+    "by_vantage": "false",
 }
 
 
@@ -43,6 +54,7 @@ class Content:
     shown: Shown | None
     figure8: delay.Delays | None
     figure14: delay.Delays
+    padded_acks: Answer
     figure10: ack_delay.Differences
     figure4: first_pto.Points
     figure2: list[pto.Case]
@@ -87,6 +99,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         shown=shown,
         figure8=figure8,
         figure14=delay.all_vantages(store, when, cities),
+        padded_acks=put(store, sql.query("padded_acks", store.dialect), {"run": run, **_EVERYTHING}),
         figure10=ack_delay.collect(store, when),
         figure4=figure4,
         figure2=pto.cases(figure4.points, near, cities.get(near or "", near or "")),

@@ -8,6 +8,7 @@ INSERT INTO ${database}.probe_day
     probes, sent, iack, coalesced, sh_first, closed, ack_only, retry, version_negotiation, refused, malformed,
     timeout, send_failed, blocked, counted, instant, names, first_at, last_at, first_iack_at,
     iack_delays, spurious, amplified, amplified_above_3, amplification_max,
+    sized_iack, padded_iack, iack_ack_bytes, iack_budget_bytes,
     ack_us, iack_to_sh_us, sh_to_handshake_us, ack_delay_us
 )
 SELECT
@@ -21,6 +22,7 @@ SELECT
     probes, sent, iack, coalesced, sh_first, closed, ack_only, retry, version_negotiation, refused, malformed,
     timeout, send_failed, blocked, counted, instant, names, first_at, last_at, first_iack_at,
     iack_delays, spurious, amplified, amplified_above_3, amplification_max,
+    sized_iack, padded_iack, iack_ack_bytes, iack_budget_bytes,
     ack_us, iack_to_sh_us, sh_to_handshake_us, ack_delay_us
 FROM
 (
@@ -56,6 +58,10 @@ FROM
         countIf(is_amplified) AS amplified,
         countIf(is_amplified AND bytes_received > 3 * bytes_sent) AS amplified_above_3,
         maxOrNullIf(toFloat32(bytes_received / bytes_sent), is_amplified) AS amplification_max,
+        countIf(is_sized_iack) AS sized_iack,
+        countIf(is_sized_iack AND ack_bytes >= 1200) AS padded_iack,
+        sumIf(ack_bytes, is_sized_iack) AS iack_ack_bytes,
+        sumIf(3 * toUInt64(bytes_sent), is_sized_iack) AS iack_budget_bytes,
         quantilesDDStateIf(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)(ack, attempts = 1 AND has_ack) AS ack_us,
         quantilesDDStateIf(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)(sh - ack, is_iack_delay) AS iack_to_sh_us,
         quantilesDDStateIf(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)(
@@ -74,7 +80,9 @@ FROM
             quic_probe.ack_us IS NOT NULL AS has_ack,
             has_ack AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false) AS is_counted,
             has_ack AND sh_us IS NOT NULL AND outcome = 'iack' AND attempts = 1 AS is_iack_delay,
-            NOT retried AND bytes_sent > 0 AS is_amplified
+            NOT retried AND bytes_sent > 0 AS is_amplified,
+            assumeNotNull(toUInt64(ack_datagram_bytes)) AS ack_bytes,
+            is_amplified AND outcome = 'iack' AND ack_datagram_bytes IS NOT NULL AS is_sized_iack
         FROM ${database}.quic_probe
         WHERE {units}
     )

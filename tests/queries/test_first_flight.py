@@ -46,7 +46,14 @@ def heard(domain: str, *at_us: int, **changes: Any) -> dict[str, Any]:
     return probe("coalesced", **given, ack_us=20_000, sh_us=20_000, **(heard | changes))
 
 
+def acknowledged(domain: str, size: int | None, outcome: str = "iack", **changes: Any) -> dict[str, Any]:
+    """Return a probe whose ACK arrived in a datagram of `size` bytes."""
+    given: dict[str, Any] = {"run": PADDED, "repetition": 1, "sent_at": DAY_1, "domain": domain}
+    return probe(outcome, **given, ack_datagram_bytes=size, **({"bytes_sent": 1200} | changes))
+
+
 SWEEP, LISTENED = "20261120T070000Z-cccccc", "20261120T080000Z-dddddd"
+PADDED = "20261120T090000Z-eeeeee"
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +95,22 @@ def flights(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         heard("e.example", retried=True, bytes_received=9_000),
         heard("d.example", listened_s=None, retransmissions=None, retransmission_us=[]),
     ]
+    padded = [
+        acknowledged("a.example", 1_200),
+        acknowledged("b.example", 1_199),
+        acknowledged("c.example", 1_201, vantage="tokyo"),
+        acknowledged("d.example", None),
+        acknowledged("e.example", 1_200, "coalesced"),
+        acknowledged("f.example", 1_200, retried=True),  # no limit after a Retry
+        acknowledged("g.example", 60, cdn="Others", asn=3320, bytes_sent=1000),
+        acknowledged("h.example", 1_200, ip="2001:db8:48::8"),
+    ]
     url = f"chdb:{folder / 'store'}"
     files = [
         *write_run(folder, RUN_1, rows),
         *write_run(folder, SWEEP, sweep),
         *write_run(folder, LISTENED, listened),
+        *write_run(folder, PADDED, padded),
     ]
     results = loader.load_files(files, url)
     assert all(isinstance(result, loader.Loaded) for result in results), results
@@ -104,6 +122,22 @@ def test_ecn_mirroring(flights: Store) -> None:
     columns = "cdn vantage acknowledged mirrored mirrored_share valid valid_share marking"
     assert table(flights, "ecn_mirroring", columns) == [["Cloudflare", None, 4, 2, 0.5, 1, 0.25, 3]]
     assert table(flights, "ecn_mirroring", "vantage acknowledged", by_vantage="true") == [["hamburg", 4]]
+
+
+def test_padded_instant_acks_and_their_part_of_the_budget(flights: Store) -> None:
+    columns = "cdn vantage iack padded padded_share ack_bytes budget_share"
+    assert table(flights, "padded_acks", columns, run=PADDED) == [
+        ["Cloudflare", None, 3, 2, near(2 / 3), 1_200, near(1 / 3)],
+        ["Others", None, 1, 0, 0, 60, near(0.02)],
+    ]
+    assert table(flights, "padded_acks", "cdn vantage iack padded", by_vantage="true", run=PADDED) == [
+        ["Cloudflare", "hamburg", 2, 1],
+        ["Cloudflare", "tokyo", 1, 1],
+        ["Others", "hamburg", 1, 0],
+    ]
+    everything = table(flights, "padded_acks", "cdn iack padded", run=PADDED, all_addresses="true")
+    assert everything == [["Cloudflare", 4, 3], ["Others", 1, 0]]
+    assert table(flights, "padded_acks", columns, run=RUN_1) == []
 
 
 def test_version_negotiation(flights: Store) -> None:

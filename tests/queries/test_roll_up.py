@@ -20,6 +20,7 @@ from .conftest import iack
 OUTCOMES = records.load("quic_probe").column("outcome").values
 
 COUNTED = "coalesce(ack_us >= 0 AND sh_us >= 0 AND first_ack_range = 0, false)"
+SIZED = "outcome = 'iack' AND NOT retried AND bytes_sent > 0 AND ack_datagram_bytes IS NOT NULL"
 # Straight from the definitions, over the rows themselves.
 BY_DAY = f"""
 SELECT run, vantage, repetition, toDate(ifNull(sent_at, toDateTime('2026-11-20 06:00:00', 'UTC'))) AS d, cdn,
@@ -35,6 +36,9 @@ SELECT run, vantage, repetition, toDate(ifNull(sent_at, toDateTime('2026-11-20 0
     countIf(amplification IS NOT NULL) AS amplified,
     countIf(bytes_received > 3 * bytes_sent AND amplification IS NOT NULL) AS amplified_above_3,
     max(amplification) AS amplification_max,
+    countIf({SIZED}) AS sized_iack, countIf({SIZED} AND ack_datagram_bytes >= 1200) AS padded_iack,
+    sumIf(ifNull(ack_datagram_bytes, 0), {SIZED}) AS iack_ack_bytes,
+    sumIf(3 * bytes_sent, {SIZED}) AS iack_budget_bytes,
     quantilesDDIf(0.005, 0.1, 0.5, 0.99)(ack_us, attempts = 1) AS ack,
     quantilesDDIf(0.005, 0.1, 0.5, 0.99)(ack_to_sh_us, attempts = 1 AND outcome = 'iack') AS delta,
     quantilesDDIf(0.005, 0.1, 0.5, 0.99)(sh_to_handshake_us, attempts = 1) AS handshake,
@@ -51,7 +55,8 @@ MERGED = [f"[({_MERGE}({c}) AS q_{n})[1], q_{n}[3], q_{n}[6]] AS {n}" for n, c i
 ROLLED_UP = f"""
 SELECT run, vantage, repetition, day AS d, cdn, family, first_address, probes, sent, {", ".join(OUTCOMES)},
     counted, instant, names, first_at, last_at, first_iack_at, iack_delays, spurious, amplified,
-    amplified_above_3, amplification_max, {", ".join(MERGED)}
+    amplified_above_3, amplification_max, sized_iack, padded_iack, iack_ack_bytes, iack_budget_bytes,
+    {", ".join(MERGED)}
 FROM probe_day GROUP BY ALL ORDER BY ALL"""
 BY_UNIT = f"""
 SELECT run, vantage, repetition, cdn, if(position(ip, ':') > 0, 6, 4) AS family,
@@ -95,6 +100,7 @@ def mixed(seed: int, count: int, **changes: Any) -> list[dict[str, Any]]:
             columns |= {
                 "retried": rng.random() < 0.1,
                 "bytes_received": rng.choice([0, 1_200, 3_756, 3_757, 9_000]),
+                "ack_datagram_bytes": rng.choice([None, 60, 1_199, 1_200, 1_472]),
             }
         if outcome == "iack":
             rows.append(

@@ -124,6 +124,17 @@ def test_cells_of_table_1_are_the_stores_answers(made: Made, browser: Browser) -
     assert (amazon["iack_share_max"], amazon["variation"], amazon["iack"]) == ("40.0", "3.3", "69")
 
 
+def test_padded_instant_acks_use_the_budget(made: Made) -> None:
+    text = made.path.read_text(encoding="utf-8")
+    cells = re.findall(r'data-column="(padded_share|budget_share)">([0-9.]+)<', text)
+    small, large = [("padded_share", "0.0"), ("budget_share", "1.6")], "Cloudflare"
+    sending = [row["cdn"] for row in made.gathered.padded_acks.rows]
+    assert large in sending and len(sending) > 3
+    # 1,200 and 60 bytes of three times 1,252.
+    padded = [("padded_share", "100.0"), ("budget_share", "31.9")]
+    assert cells == [cell for cdn in sending for cell in (padded if cdn == large else small)]
+
+
 def test_published_values_are_next_to_ours_unless_hidden(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     text = made.path.read_text(encoding="utf-8")
     assert re.findall(r'data-published="iack_share_max">([0-9.]+)<', text)[:2] == ["32.2", "41.0"]
@@ -146,7 +157,13 @@ def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser
     with open_store(made.url) as store:
         answers = {text: store.rows(text) for text in texts}
     gathered = made.gathered
-    for answer in (gathered.coverage_answer, gathered.outcomes, gathered.reasons, gathered.runs):
+    for answer in (
+        gathered.coverage_answer,
+        gathered.outcomes,
+        gathered.reasons,
+        gathered.runs,
+        gathered.padded_acks,
+    ):
         assert answers[answer.sql] == answer.rows
     assert gathered.table is not None
     shares = answers[gathered.table.shares_sql]

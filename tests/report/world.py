@@ -63,7 +63,9 @@ def answers(vantage: str, repetition: int, run: str) -> list[dict[str, Any]]:
             name = f"{cdn.lower()}{number}.example"
             if number < instant and not (cdn == "Amazon" and number == 0 and repetition == 2):
                 later = rtt + max(1, int(delta * drawn.lognormvariate(0, 0.15)))
-                add("iack", cdn, name, ack_us=rtt, sh_us=later, ack_delay_raw=drawn.randrange(0, 9))
+                size = 1_200 if cdn == "Cloudflare" else 60
+                fields = {"ack_delay_raw": drawn.randrange(0, 9), "ack_datagram_bytes": size}
+                add("iack", cdn, name, ack_us=rtt, sh_us=later, **fields)
             else:
                 late = rtt + drawn.randrange(200, 9_000)
                 delay = drawn.randrange(0, 4_000)
