@@ -1,4 +1,4 @@
-"""A pytest plugin that prints the cost of each folder and of the costliest tests (`make test-profile`).
+"""A pytest plugin that prints the cost of folders, modules and tests (`make test-profile`).
 
 A test's cost is the CPU time, in user and system mode, of the process that runs it and of the children
 that it waited for, from the test's setup to its teardown. The first test that uses a fixture has the cost of
@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 COSTLIEST = 40
+MODULES = 60
 _BEGUN = pytest.StashKey[tuple[float, float]]()
 
 
@@ -30,7 +31,12 @@ class Cost:
     @property
     def folder(self) -> str:
         """The folder of the test's module."""
-        return self.nodeid.partition("::")[0].rpartition("/")[0]
+        return self.module.rpartition("/")[0]
+
+    @property
+    def module(self) -> str:
+        """The path of the test's module."""
+        return self.nodeid.partition("::")[0]
 
 
 def cpu_seconds() -> float:
@@ -40,19 +46,27 @@ def cpu_seconds() -> float:
 
 
 def table(costs: Iterable[Cost]) -> list[str]:
-    """Return the lines of two tables: folders by cost, and the costliest tests."""
-    folders: dict[str, list[Cost]] = defaultdict(list)
-    for cost in costs:
-        folders[cost.folder].append(cost)
-    everything = [cost for found in folders.values() for cost in found]
+    """Return the lines of three tables: folders by cost, the costliest modules, the costliest tests."""
+    everything = list(costs)
     lines = [f"{'CPU s':>8} {'elapsed':>8} {'tests':>6}  folder"]
-    for name, found in sorted(folders.items(), key=lambda item: -_cpu(item[1])):
-        lines.append(_line(_cpu(found), _elapsed(found), f"{len(found):6}  {name}"))
+    lines += _grouped(everything, lambda cost: cost.folder)
     lines.append(_line(_cpu(everything), _elapsed(everything), f"{len(everything):6}  all"))
+    lines += ["", f"{'CPU s':>8} {'elapsed':>8} {'tests':>6}  the {MODULES} costliest modules"]
+    lines += _grouped(everything, lambda cost: cost.module)[:MODULES]
     lines += ["", f"{'CPU s':>8} {'elapsed':>8}  the {COSTLIEST} costliest tests"]
     for cost in sorted(everything, key=lambda cost: -cost.cpu_s)[:COSTLIEST]:
         lines.append(_line(cost.cpu_s, cost.elapsed_s, f" {cost.nodeid}"))
     return lines
+
+
+def _grouped(costs: Iterable[Cost], key: Callable[[Cost], str]) -> list[str]:
+    groups: dict[str, list[Cost]] = defaultdict(list)
+    for cost in costs:
+        groups[key(cost)].append(cost)
+    return [
+        _line(_cpu(found), _elapsed(found), f"{len(found):6}  {name}")
+        for name, found in sorted(groups.items(), key=lambda item: -_cpu(item[1]))
+    ]
 
 
 def _cpu(costs: Iterable[Cost]) -> float:

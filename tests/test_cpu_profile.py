@@ -37,7 +37,7 @@ def test_set_up_tear_down_and_children_count(tmp_path: Path) -> None:
     assert cost["test_costly"] >= 0.3 and cost["test_cheap"] < 0.15
 
 
-def test_folders_and_tests_are_sorted_by_cost() -> None:
+def test_folders_modules_and_tests_are_sorted_by_cost() -> None:
     costs = [Cost("tests/a/test_x.py::one", 1, 5), Cost("tests/b/test_y.py::two[a/b::c]", 3, 2)]
     costs.append(Cost("tests/a/test_x.py::three", 2.5, 1))
     lines = [line.split() for line in table(costs) if line and "CPU" not in line]
@@ -45,6 +45,8 @@ def test_folders_and_tests_are_sorted_by_cost() -> None:
         ["3.5", "6.0", "2", "tests/a"],
         ["3.0", "2.0", "1", "tests/b"],
         ["6.5", "8.0", "3", "all"],
+        ["3.5", "6.0", "2", "tests/a/test_x.py"],
+        ["3.0", "2.0", "1", "tests/b/test_y.py"],
         ["3.0", "2.0", "tests/b/test_y.py::two[a/b::c]"],
         ["2.5", "1.0", "tests/a/test_x.py::three"],
         ["1.0", "5.0", "tests/a/test_x.py::one"],

@@ -43,6 +43,7 @@ def probes(n: int, name: dict[str, Any], at: int) -> list[dict[str, Any]]:
         probe(
             ANSWERS[n % 5],
             **common | listened | {"initial_size": 1252, "bytes_received": 3_600 + 100 * (n % 3)},
+            ack_datagram_bytes=1_199 + n % 2,
         ),
         probe("timeout", **common | {"initial_size": 1452}),
         probe("coalesced", **common | {"ip": f"198.18.51.{n}", "address_rank": 1}),
