@@ -243,11 +243,10 @@ def test_a_disk_that_fills_up(tables: Path, tmp_path: Path) -> None:
         assert load(served.url, first).returncode == 0
         mounted = Path(f"/proc/{served.process.pid}/root") / inside.relative_to("/")
         fill = mounted.parent / "fill"
-        with fill.open("wb") as file:
+        with fill.open("wb", buffering=0) as file:
             try:
                 while True:
                     file.write(bytes(1 << 16))
-                    file.flush()
             except OSError:
                 pass
         for spare in (0, 400_000):
