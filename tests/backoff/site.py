@@ -25,7 +25,7 @@ def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str],
     head = site.config().read_text(encoding="utf-8").partition("[[vantage]]")[0]
     targets = f'[targets]\nsource = "file"\nfile = "{listed}"\n\n'
     head = re.sub(r"\[targets\]\n.*?\n\n", lambda _: targets, head, flags=re.DOTALL)
-    head = head.replace("repetitions = 3\n", "repetitions = 1\n")
+    head = head.replace("repetitions = 2\n", "repetitions = 1\n")
     path = site.folder / f"{name}.toml"
     path.write_text(
         head
