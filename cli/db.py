@@ -78,9 +78,10 @@ def check() -> None:
 @click.argument("table", required=False)
 @click.argument("months", required=False, metavar="MONTHS|forever")
 def retention(table: str | None, months: str | None) -> None:
-    """Show or set how many months the rows of a table are kept; without arguments, list all tables.
+    """Show or set the number of months to keep rows of a table; without arguments, list all tables.
 
-    The engine drops older rows by whole months, at its next merge. Record files stay and can be loaded again.
+    The engine drops older rows by whole months, at the next merge. Record files are not removed; you can load
+    them again.
     """
     from firstflight.errors import UsageError
     from store import confined_command as confined

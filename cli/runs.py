@@ -29,10 +29,10 @@ STOP_WAIT_S = 200.0
     help="Format of the output.",
 )
 def command(names: tuple[str, ...], form: str) -> None:
-    """List runs, oldest first, with state and counts; with RUN, its stages too.
+    """List runs, oldest first, with state and counts; with RUN, also list the stages.
 
-    `runs stop RUN...` stops runs gracefully: it sends no new probes, waits for answers to probes in flight,
-    and writes their rows. Stop a scheduled run at the centre; its vantage points stop within seconds.
+    `runs stop RUN...` stops runs gracefully: they send no new probes, wait for outstanding answers, and write
+    all rows. Stop a scheduled run at the centre; all vantage points stop within seconds.
     """
     from firstflight.run.run import Run, runs_root
 
