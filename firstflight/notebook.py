@@ -1,7 +1,7 @@
 """Functions for notebooks and other Python programs: runs, queries, SQL and record files as Arrow tables.
 
 A query of the store runs in a child process, `firstflight sql` or `firstflight query`. This confines the
-engine, lets Ctrl-C stop it, and frees its memory afterwards. Record files need no store and are read in this
+engine, lets Ctrl-C stop it, and frees the memory afterwards. Record files need no store and are read in this
 process.
 """
 
@@ -137,7 +137,7 @@ def records(run: str | Path, kind: str, columns: Sequence[str] | None = None) ->
 
 
 def _files(run: str | Path, kind: str) -> tuple[Run, list[Path]]:
-    """Return a run and its record files of a kind, at least one."""
+    """Return a run and the record files of a kind, at least one."""
     if run == _NEWEST:
         chosen = reversed(Run.all())
     else:

@@ -34,7 +34,7 @@ class Chains:
 
 
 class Described:
-    """A certificate with its values in records."""
+    """A certificate with the values in records."""
 
     def __init__(self, certificate: x509.Certificate) -> None:
         self._certificate = certificate
@@ -42,7 +42,7 @@ class Described:
 
     @cached_property
     def sha256(self) -> str:
-        """Return its SHA-256 (hex)."""
+        """Return the SHA-256 (hex)."""
         return sha256(self._der).hexdigest()
 
     @property

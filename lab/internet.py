@@ -40,7 +40,7 @@ class Internet:
     """The whole lab as plain data.
 
     `endpoints` holds one entry per (name, address), over all epochs. `names` are (rank, domain) of the target
-    list, from rank 1 without gaps. `servfail` are names in broken zones: the name without its first label is
+    list, from rank 1 without gaps. `servfail` are names in broken zones: the name without the first label is
     a zone that answers SERVFAIL. `nxdomain` are nonexistent names in existing zones. `blocklist` and `optout`
     are lines.
     """
@@ -191,7 +191,7 @@ class _Builder:
         self.fields = {edge.host: edge.http for edge in _edges(spec)}
 
     def origin(self, ip: str) -> tuple[int | None, str | None]:
-        """Return the origin AS of an address and its CDN by longest prefix match; nulls if not announced."""
+        """Return the origin AS of an address and the CDN by longest prefix match; nulls if not announced."""
         address = ip_address(ip)
         matches = [(net.prefixlen, path[-1]) for net, path in self.routes if address in net]
         if not matches:

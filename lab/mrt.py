@@ -42,7 +42,7 @@ def retimed(dump: bytes, timestamp: int) -> bytes:
     """Return the same table as if written at `timestamp` (seconds, UTC).
 
     Changes the time of the record headers. The originated time of an entry (RFC 6396 4.3.4), when a route was
-    learned, is only capped at the dump's time, so that no route is younger than its table.
+    learned, is only capped at the dump's time, so that no route is younger than the table.
     """
     changed = bytearray(dump)
     for offset, _, subtype, length in records(dump):
@@ -55,7 +55,7 @@ def retimed(dump: bytes, timestamp: int) -> bytes:
 
 
 def _originated_times(dump: bytes, body: int, length: int) -> Iterator[int]:
-    """Yield offsets of the 4-byte originated times in a RIB record with its body at `body`."""
+    """Yield offsets of the 4-byte originated times in a RIB record with the body at `body`."""
     prefix_bytes = (dump[body + 4] + 7) // 8  # after the 4-byte sequence number: prefix length in bits
     offset = body + 5 + prefix_bytes + 2  # then the prefix and the entry count
     while offset < body + length:

@@ -17,14 +17,14 @@ from lab.programs import program
 
 @dataclass(frozen=True)
 class Site:
-    """One virtual host: its name, document root, certificate, and nginx rules beyond plain files."""
+    """One virtual host: the name, document root, certificate, and nginx rules beyond plain files."""
 
     name: str
     root: Path
     chain: Path
     key: Path
     before: str = ""  # rules in nginx's http block
-    locations: str = ""  # rules in its server block
+    locations: str = ""  # rules in the server block
 
 
 def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:

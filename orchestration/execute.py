@@ -41,7 +41,7 @@ def remote_commands(run: Run, vantage: str | None) -> dict[str, tuple[Command, s
 def run_remote(
     run: Run, stage: Stage, command: tuple[Command, str | None], key: StageKey | None, options: Sequence[str]
 ) -> None:
-    """Run a stage by a command prefix, as the campaign does; exit with its status if it did not succeed.
+    """Run a stage by a command prefix, as the campaign does; exit with the status if it did not succeed.
 
     Success requires a new report of the stage: the exit status may be the prefix command's own.
     """
@@ -66,7 +66,7 @@ def run_remote(
 
 
 def run_alone(name: str, argv: Sequence[str]) -> None:
-    """Run a stage as a child process; exit with its status if that is not 0."""
+    """Run a stage as a child process; exit with the status if that is not 0."""
     _install_signal_handlers()
     status = _run_process(name, argv)
     if status:
@@ -74,7 +74,7 @@ def run_alone(name: str, argv: Sequence[str]) -> None:
 
 
 def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int:
-    """Run a stage's process on this terminal, or by a command, and return its exit status."""
+    """Run a stage's process on this terminal, or by a command, and return the exit status."""
     status = runner.run_in_terminal(argv, behind=behind)
     if status < 0:
         raise FirstflightError(f"stage {name} was killed by signal {-status}")
@@ -90,7 +90,7 @@ def run_here(
     *,
     patient: bool = False,
 ) -> None:
-    """Run a stage in this process, unless it is done; with `again` replace its output.
+    """Run a stage in this process, unless it is done; with `again` replace the output.
 
     The old output is removed first, unless the stage replaces it atomically. With `patient`, wait while
     another process runs the same stage, so that a campaign does not fail because a user started the stage,

@@ -2,7 +2,7 @@
 
 The driver handles connection, handshake, compression, packets and settings. A block's content is not
 converted to Python objects: it passes to and from the local engine in the format `Native`. This keeps types
-exact (the driver's datetimes have only microseconds), and a batch needs no loop over its values.
+exact (the driver's datetimes have only microseconds), and a batch needs no loop over the values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from store.url import ServerLocation
 # From 54465 on, servers send sparse columns, which only an engine can decode.
 REVISION = 54464
 
-# The driver also raises every error that it logs, and its log contains queries.
+# The driver also raises every error that it logs, and the log contains queries.
 logging.getLogger("clickhouse_driver").addHandler(logging.NullHandler())
 logging.getLogger("clickhouse_driver").propagate = False
 

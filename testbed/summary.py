@@ -98,7 +98,7 @@ def _our_columns(columns: Sequence[Column]) -> list[Column]:
 
 
 def _with_reason(experiment: Experiment, check: Check) -> Check:
-    """Return a check; an unmet check gets its reason from the experiment's file."""
+    """Return a check; an unmet check gets the reason from the experiment's file."""
     if check.met or check.reason is not None:
         return check
     text = f"{check.about}: {check.expected}"
@@ -142,7 +142,7 @@ def seconds(value_ms: float | None) -> str:
 
 
 def between(low: float | None, high: float | None) -> str:
-    """Return a range, or its one value; `-` for null."""
+    """Return a range, or the one value; `-` for null."""
     if low is None or high is None:
         return "-"
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"

@@ -21,7 +21,7 @@ SHARD_TB = 8 * 0.75
 # Size of merged rows as a share of their size as loaded (docs/measured.md, bytes per row).
 MERGED = 45.1 / 49.4
 # Assumed, not measured: a batch becomes a part of PART_BYTES; a merge combines PARTS_A_MERGE parts, up to a
-# part of a month or of the store's limit for merges (its setting max_bytes_to_merge_at_max_space_in_pool).
+# part of a month or of the store's limit for merges (the setting max_bytes_to_merge_at_max_space_in_pool).
 PART_BYTES, PARTS_A_MERGE, MONTH_DAYS, MERGED_BYTES = 8e6, 10, 30, 150 * 2**30
 
 
@@ -73,7 +73,7 @@ MEASURED = Costs(
     row_bytes=357e6 / 4_840_000,
     file_bytes=(890 - 790 + 47 + 63 + 13) * 1e6,
     capture_bytes=790e6,
-    # Both directions of a probe, as captured, and 300 bytes for each of three questions and its answer.
+    # Both directions of a probe, as captured, and 300 bytes for each of three questions and the answer.
     network_bytes=920_000 * 5_100 + 3 * 1_000_000 * 300,
 )
 # CPU seconds of named queries over QUERY_ROWS probes, and their ratio to a tenth of these probes

@@ -1,6 +1,6 @@
-"""Measure the cost of each stage in a command by sampling its processes while they run.
+"""Measure the cost of each stage in a command by sampling the processes while they run.
 
-The sum of CPU time is exact: after a process exits, its parent's account of ended children (proc(5): cutime
+The sum of CPU time is exact: after a process exits, the parent's account of ended children (proc(5): cutime
 and cstime) contains the time since the last sample. Memory is the largest value of any sample, so a peak
 shorter than `EVERY_S` may be missed.
 """
@@ -72,7 +72,7 @@ class Sample:
 class Account:
     """Attributes samples of a tree of processes to stages.
 
-    `stage_of` takes an argument list and returns the process's current stage, or `None` for its parent's
+    `stage_of` takes an argument list and returns the process's current stage, or `None` for the parent's
     stage.
     """
 
@@ -136,7 +136,7 @@ def run(
     env: Mapping[str, str],
     log: Path,
 ) -> Costs:
-    """Run a command to its end and return the stages' costs; write the output to `log`.
+    """Run a command to the end and return the stages' costs; write the output to `log`.
 
     SystemExit with the last lines of output if it fails.
     """
@@ -175,12 +175,12 @@ def _snapshot(root: int) -> dict[int, Sample]:
                 found[pid], children = _sample(pid, parent)
                 waiting += [(child, pid) for child in children]
             return found
-        except (OSError, IndexError):  # a process has just ended: read all again to find its parent's account
+        except (OSError, IndexError):  # a process has just ended: read all again to find the parent's account
             continue
 
 
 def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
-    """Read one process and its children's ids. Ended children are only in the process's account."""
+    """Read one process and the children's ids. Ended children are only in the process's account."""
     at = Path(f"/proc/{pid}")
     while True:
         before = process_ticks(pid)
@@ -190,7 +190,7 @@ def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
         if ended == before[1]:
             break
     words = tuple((at / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
-    if words != ("",):  # empty if the process has ended and its parent has not waited for it yet
+    if words != ("",):  # empty if the process has ended and the parent has not waited for it yet
         _words[pid] = words
     _, _, anonymous = (at / "status").read_text().partition("RssAnon:")
     size = int(anonymous.split()[0]) * 1024 if anonymous else 0

@@ -50,7 +50,7 @@ def lines(path: Path) -> int:
 
 
 def make(recordings: Sequence[Path], folder: Path, number: int, first: int, count: int) -> tuple[Path, Path]:
-    """Make capture `number`, of `count` handshakes from `first` on, and its key log.
+    """Make capture `number`, of `count` handshakes from `first` on, and the key log.
 
     The key log is in another folder: by default, the dissector uses a key log in the folder of the capture.
     """
@@ -155,7 +155,7 @@ def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
 
 @contextmanager
 def made_by(argv: Sequence[str | Path]) -> Iterator[BinaryIO]:
-    """Run a command and yield its standard output."""
+    """Run a command and yield the standard output."""
     with subprocess.Popen([str(part) for part in argv], stdout=subprocess.PIPE) as maker:
         assert maker.stdout is not None
         yield maker.stdout  # type: ignore[misc]

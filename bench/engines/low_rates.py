@@ -1,4 +1,4 @@
-"""Measure the prober at low rates, where wake-ups dominate its cost: a part of `python -m bench prober`.
+"""Measure the prober at low rates, where wake-ups dominate the cost: a part of `python -m bench prober`.
 
 Also measures the cost of the kernel for the same datagrams and timestamps, sent at the same rate and in the
 same batches (bench/kernel_alone). This is a lower bound for any prober.
@@ -29,7 +29,7 @@ LOW_RATIO = 1.5
 # New probes that the prober sends per pass at each rate (first_answer/src/pace.rs tests these numbers). At
 # RATE, the prober sleeps for 2 ms between passes.
 TOGETHER = {50: 5, 200: 8, 500: 7, 1000: 4, RATE: 4}
-# A watch with a probe per minute: its length, and a core's maximum share.
+# A watch with a probe per minute: the length, and a core's maximum share.
 WATCH_MINUTES = 2
 WATCH_SHARE = 0.002
 
@@ -86,7 +86,7 @@ def low_rates(folder: Path, port: int, targets: int) -> bool:
 def _kernel_alone_us(port: int, rate: int, targets: int) -> float | None:
     """Return the CPU time per target, in microseconds, of a loop that only sleeps, reads and sends.
 
-    bench/kernel_alone uses the prober's socket options and intervals, so its cost is a lower bound for any
+    bench/kernel_alone uses the prober's socket options and intervals, so the cost is a lower bound for any
     prober. `None` if not all targets were answered and timestamped.
     """
     together = TOGETHER[rate]

@@ -3,7 +3,7 @@
 All three resolve the same names with three questions each (A, AAAA, HTTPS), from the same responder on
 loopback in a separate network namespace; about 92 of 100 names have an address. CPU time is the time that the
 kernel charges each program's process (user + system, all threads, from start to end). Their output differs:
-the resolve engine and zdns write JSON lines with every record; hickory-resolver is a library, and its program
+the resolve engine and zdns write JSON lines with every record; hickory-resolver is a library, and the program
 prints only the number of records. Before the measurement, Go and cargo build the peers from their registries.
 """
 
@@ -32,7 +32,7 @@ LIMIT = 25_000
 
 
 def main() -> int:
-    """Measure and print; return 1 if the resolve engine misses its limit."""
+    """Measure and print; return 1 if the resolve engine misses the limit."""
     parser = argparse.ArgumentParser(prog="bench resolve")
     parser.add_argument("--names", type=int, default=NAMES, help="names for our engine; a peer gets a fifth")
     parser.add_argument("--rounds", type=int, default=3, help="times that each program runs, in turns")

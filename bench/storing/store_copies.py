@@ -1,9 +1,9 @@
-"""Multiply the runs in a store inside its engine: `python -m bench.storing.store_copies URL --times N`.
+"""Multiply the runs in a store inside the engine: `python -m bench.storing.store_copies URL --times N`.
 
 Loading a hundred million rows would take twenty minutes of CPU time. With `--of runs`, copies of a run have
 different ids and are so many days earlier that no two runs share a month. With `--of names`, copies are part
 of the same run with different names and addresses, so that each run has N times as many names. All other
-values in a row are copied: outcomes, times, connection IDs. Use such a store only for measurements: its load
+values in a row are copied: outcomes, times, connection IDs. Use such a store only for measurements: the load
 log names files that do not exist.
 """
 
@@ -59,9 +59,9 @@ class Copy:
 
 
 def copies(runs: Sequence[str], times: int) -> Iterator[Copy]:
-    """Yield `times` - 1 copies of each of `runs`, newest first; a copy precedes its original in time.
+    """Yield `times` - 1 copies of each of `runs`, newest first; a copy precedes the original in time.
 
-    Raises ValueError if a run's id does not start with its time.
+    Raises ValueError if a run's id does not start with the time.
     """
     began = {run: datetime.strptime(run[:16], _RUN_TIME).replace(tzinfo=UTC) for run in runs}
     months = (max(began.values()) - min(began.values())) // timedelta(days=30) + 1
@@ -72,7 +72,7 @@ def copies(runs: Sequence[str], times: int) -> Iterator[Copy]:
 
 
 def multiply(store: Store, times: int, *, names: bool) -> int:
-    """Copy all runs of the store until it has `times` as many rows; return its number of probes."""
+    """Copy all runs of the store until it has `times` as many rows; return the number of probes."""
     database = store.dialect.database
     runs = [row["run"] for row in store.rows(f"SELECT DISTINCT run FROM {database}.probe_day ORDER BY run")]
     if names:

@@ -1,4 +1,4 @@
-"""Reads a stack's qlog file: its RTT estimates, and the probe timeout computed from them.
+"""Reads a stack's qlog file: the RTT estimates, and the probe timeout computed from them.
 
 Supports JSON and JSON-SEQ (RFC 7464), with drafts 03 and 04 of the main schema (`qlog_version` 0.3, 0.4) and
 later drafts (`file_schema`). Stacks deviate from the drafts, so every value is checked. No value is clamped.
@@ -219,7 +219,7 @@ def _rows(path: Path, location: str, trace: _Trace, event: Row) -> Iterator[Row]
 
 
 def _is_sample(trace: _Trace) -> bool:
-    """Return whether the state has a sample. Before the first one, a stack writes its initial RTT, or zeros.
+    """Return whether the state has a sample. Before the first one, a stack writes the initial RTT, or zeros.
 
     A latest RTT that is longer than the time since the first sent packet is an initial RTT.
     """

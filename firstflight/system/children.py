@@ -48,7 +48,7 @@ def start(
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
 
     try:
-        # preexec_fn is safe here: when this process starts children, its only other thread waits in read(2)
+        # preexec_fn is safe here: when this process starts children, the only other thread waits in read(2)
         # (orchestration/held.py).
         return subprocess.Popen(
             argv,
@@ -80,7 +80,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
 
 
 def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Wait until a process exits. Return its standard output and standard error, empty if not piped.
+    """Wait until a process exits. Return the standard output and standard error, empty if not piped.
 
     On Ctrl-C, stop the process and raise Interrupted.
     """

@@ -1,4 +1,4 @@
-"""Offset of this machine's clock: the comparison with an HTTP Date header, and its limit."""
+"""Offset of this machine's clock: the comparison with an HTTP Date header, and the limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT_S = 5.0
 
 
 class Offset(BaseModel):
-    """The offset of this machine's clock to `reference` (positive: ahead), with its uncertainty."""
+    """The offset of this machine's clock to `reference` (positive: ahead), with the uncertainty."""
 
     offset_us: int
     uncertainty_us: int | None  # null: unknown (the time to start a process)
@@ -38,7 +38,7 @@ class Offset(BaseModel):
         return abs(self.offset_us) + self.uncertainty_us > limit_s * 1e6
 
     def is_beyond(self, limit_s: float = LIMIT_S) -> bool:
-        """Return whether the best estimate of the offset exceeds `limit_s` s, whatever its uncertainty."""
+        """Return whether the best estimate of the offset exceeds `limit_s` s, whatever the uncertainty."""
         return abs(self.offset_us) > limit_s * 1e6
 
     def __str__(self) -> str:

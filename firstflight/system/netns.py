@@ -2,7 +2,7 @@
 
 Packets leave with this namespace's address. Options and ECN bits do not change; the source port does not
 change if it is free. The settings of this namespace stay unchanged, so it must already forward packets.
-Everything disappears with this process, even after kill -9: the namespace with its holder process, the link
+Everything disappears with this process, even after kill -9: the namespace with the holder process, the link
 with the namespace, and the rules with the program that owns them (nft(8), table flag `owner`).
 """
 
@@ -27,7 +27,7 @@ _V6 = "fd66:6972:7374:{:x}::{}"
 _FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
 _MOST = 64
 _NETWORKS = 256 * _MOST
-# The outer end of a link has the network's number in its name. The kernel accepts a name only once per
+# The outer end of a link has the network's number in the name. The kernel accepts a name only once per
 # namespace.
 _OUTER = "ff-net{}"
 _EXISTS = "File exists"  # message of ip(8) for EEXIST

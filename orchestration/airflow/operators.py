@@ -1,4 +1,4 @@
-"""Base operator: runs a `firstflight` command, with its output in the task's log.
+"""Base operator: runs a `firstflight` command, with the output in the task's log.
 
 Tasks for a vantage point set both `queue` and `executor`: with only the queue, Airflow would silently run
 them at the centre (tests/airflow checks every DAG for this).
@@ -35,7 +35,7 @@ CENTRE_EXECUTOR = "LocalExecutor"
 # night. The variable shortens the delay for tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
 POLL_EVERY = timedelta(seconds=min(60.0, RETRY_DELAY_S))
-# Airflow counts a task as killed if it is queued again before the scheduler has processed its last attempt
+# Airflow counts a task as killed if it is queued again before the scheduler has processed the last attempt
 # (Airflow 3.3: "finished with state success, but the task instance's state attribute is running").
 MIN_DELAY = timedelta(seconds=10)
 RETRIES: dict[str, Any] = {
@@ -68,7 +68,7 @@ class FirstflightOperator(BaseOperator):
         check: bool = True,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Run `firstflight ARGUMENTS`. AirflowException with its last message if it fails.
+        """Run `firstflight ARGUMENTS`. AirflowException with the last message if it fails.
 
         With `check` False the caller decides by the command's results whether it failed. If the DAG is paused
         meanwhile, the command is stopped gracefully; with `resumes` the task continues when the DAG does,

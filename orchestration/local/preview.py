@@ -1,4 +1,4 @@
-"""Describes a campaign or a watch from its settings only (`--dry-run`); fetches and sends nothing.
+"""Describes a campaign or a watch from the settings only (`--dry-run`); fetches and sends nothing.
 
 Every stage describes itself (`outline` in the table of stages).
 """
@@ -26,7 +26,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Outlined:
-    """A stage with its outline."""
+    """A stage with the outline."""
 
     stage: Stage
     outline: Outline

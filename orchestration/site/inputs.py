@@ -1,6 +1,6 @@
 """Transfers a run's inputs from the centre to a vantage point by HTTPS: settings, targets, AS data, lists.
 
-At the centre `publish` writes RUN/inputs.json, which lists every file with its hash; the plugin
+At the centre `publish` writes RUN/inputs.json, which lists every file with the hash; the plugin
 (orchestration/airflow/plugin.py) offers only those files. At the vantage point `fetch` creates a run with the
 same id in the local folder of runs; `offer` checks the centre's answers. docs/design gives the reasons.
 """
@@ -84,7 +84,7 @@ def fetch(
 ) -> Run:
     """Create the run `run_id` at this vantage point, or complete it; existing files are kept.
 
-    settings.json has the centre's settings with this vantage point's local values, such as its blocked
+    settings.json has the centre's settings with this vantage point's local values, such as the blocked
     networks; it never has the centre's settings without them. `centre` is the URL before /firstflight/v1,
     `token` returns a fresh token (`centre_token.sign`). Raises CentreUnreachable, Mismatch, UnsafeName or
     BadOffer.

@@ -40,7 +40,7 @@ class BadOffer(InputError):
 
 
 class OfferedFile(BaseModel):
-    """One file: its name within the run, its size, its hash."""
+    """One file: the name within the run, the size, the hash."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,7 +1,7 @@
 """vantage_points.toml: the vantage points of a site and their limits.
 
 The centre and every vantage point have the same file, next to site.toml in the folder that FIRSTFLIGHT_SITE
-names. The DAG files create one task group per entry; a vantage point's worker reads its queue from it.
+names. The DAG files create one task group per entry; a vantage point's worker reads the queue from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _addresses(text: str) -> str:
 
 
 class ScanPart(NamedTuple):
-    """A shard of a scheduled scan: its group of tasks, and the pool of tasks that send."""
+    """A shard of a scheduled scan: the group of tasks, and the pool of tasks that send."""
 
     group: str
     shard: Shard
@@ -138,7 +138,7 @@ class VantagePoint(settings.VantagePoint):
 
 
 class VantagePoints(settings.Section):
-    """All vantage points of a site, and its other machines."""
+    """All vantage points of a site, and the other machines."""
 
     vantage: tuple[VantagePoint, ...]
     # For installation: without [store] or [dashboard] these are at the centre.

@@ -1,4 +1,4 @@
-"""The CDN of each handshake, from the name and its aliases in the resolve stage (docs/definitions.md).
+"""The CDN of each handshake, from the name and the aliases in the resolve stage (docs/definitions.md).
 
 Memory holds the contacted names, and four bytes for each.
 """
@@ -43,7 +43,7 @@ class Aliases:
                 raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 
     def cdns(self, block: pa.Table) -> pa.Array:
-        """Return the CDN of each row (`domain`, `ip`), by the aliases for its address family.
+        """Return the CDN of each row (`domain`, `ip`), by the aliases for the address family.
 
         Null if the aliases are unknown.
         """

@@ -2,7 +2,7 @@
 
 It is cdn_watch in the IMC 2024 paper. It probes the names of the target list once a minute, and `owned`
 names more often. One stage is one period. All times are planned before the period starts
-(`scanner.planned.probes`), and the prober keeps them. A planned probe that is not sent is a row with its
+(`scanner.planned.probes`), and the prober keeps them. A planned probe that is not sent is a row with the
 reason. A killed stage resumes with the rest of the period. A stage that starts after the period has ended
 records the missed slots and sends no packets.
 """
@@ -39,7 +39,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
     """Watch for one period. `key.repetition` is the number within the run.
 
     The period starts at `start_ns` (UTC; `None`: the next whole minute) and lasts `period_s` (`None`: as in
-    the settings). A resumed stage keeps its original period. Write quic_probe.parquet, watch_slot.parquet and
+    the settings). A resumed stage keeps the original period. Write quic_probe.parquet, watch_slot.parquet and
     dns_answer.parquet to the watch folder, and a capture. Raise FirstflightError.
     """
     settings = run.settings

@@ -33,7 +33,7 @@ _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 class _Hashed:
-    """A file that is written once; its SHA-256 and size are known without reading it again."""
+    """A file that is written once; the SHA-256 and size are known without reading it again."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -173,7 +173,7 @@ def is_export(folder: Path) -> bool:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Compare the files of an export with the checksums in SHA256SUMS, and return its runs.
+    """Compare the files of an export with the checksums in SHA256SUMS, and return the runs.
 
     InputError if a file differs, is missing there, or cannot be read.
     """

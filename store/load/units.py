@@ -33,8 +33,8 @@ class Entries(NamedTuple):
 
 
 def read_entries(store: Store, opened: RecordFile, content: Content) -> Entries:
-    """Return the entries for a record file; InputError if the store has its units by shards."""
-    # Only the entries for this file and its units: the load log grows with every loaded file.
+    """Return the entries for a record file; InputError if the store has the units by shards."""
+    # Only the entries for this file and the units: the load log grows with every loaded file.
     units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
     rows = store.rows(
         f"SELECT * FROM {load_log.table(store)} FINAL WHERE kind = {{kind:String}} "
@@ -88,7 +88,7 @@ class Units:
         self._units: list[Unit] = sorted(set(content.rows) | removed)
 
     def all_there(self) -> bool:
-        """Return whether each unit was completely loaded from this content and its rows still exist."""
+        """Return whether each unit was completely loaded from this content and the rows still exist."""
         return not self._whole and all(
             unit in self._logged
             and self._logged[unit]["state"] == "loaded"
@@ -205,7 +205,7 @@ class Units:
         return unit_text((*unit, *self._file.part.name))
 
     def _is(self, unit: Unit) -> str:
-        """Return the SQL condition for a unit's rows. It has literals, because a mutation stores its text."""
+        """Return the SQL condition for a unit's rows. It has literals, because a mutation stores the text."""
         pairs = zip(self._file.kind.unit, unit, strict=True)
         return " AND ".join(f"{name} = {literal(value)}" for name, value in pairs)
 

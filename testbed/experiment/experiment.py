@@ -1,4 +1,4 @@
-"""An experiment: the fields that its cells share, the fields that vary, and notes about its results.
+"""An experiment: the fields that the cells share, the fields that vary, and notes about the results.
 
 The page "Experiment files" of the documentation site describes the file format. Each measure adds its
 own tables (testbed/measures).
@@ -107,7 +107,7 @@ class Experiment(BaseModel):
 
 
 def _value(field: str, given: dict[str, Any]) -> Any:
-    """Return the value of a cell's field, or its default if it is not given."""
+    """Return the value of a cell's field, or the default if it is not given."""
     value = given.get(field, Cell.model_fields[field].default)
     return tuple(value) if isinstance(value, list) else value
 

@@ -1,6 +1,6 @@
-"""Gets one Debian package from this machine's mirror, also from suites missing from its apt sources.
+"""Gets one Debian package from this machine's mirror, also from suites missing from the apt sources.
 
-Only apt's ordinary client contacts the mirror. It keeps its state (lists, cache, preferences) in a separate
+Only apt's ordinary client contacts the mirror. It keeps the state (lists, cache, preferences) in a separate
 folder, so the machine's package lists and installation candidates do not change.
 """
 
@@ -25,7 +25,7 @@ ORDINARY = 500
 
 @dataclass(frozen=True)
 class Source:
-    """One stanza of sources.list(5); `options` are its other fields, such as Signed-By, as written."""
+    """One stanza of sources.list(5); `options` are the other fields, such as Signed-By, as written."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -106,7 +106,7 @@ def codename(release: Path = RELEASE) -> str:
 
 
 def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], str]:
-    """Return the sources of release `name` and its backports, and the name of the backports suite.
+    """Return the sources of release `name` and the backports, and the name of the backports suite.
 
     Address, components and keyring come from the machine's own sources, so the mirrors are the same.
     Sources of other archives are skipped. UsageError if no source belongs to this release.
@@ -160,7 +160,7 @@ class Archive:
         """Read the lists of packages from the mirror.
 
         Ignores a failure for now: `candidate` raises it only if it does not find the package. Another archive
-        may use the release's name for its suite, and have no backports.
+        may use the release's name for the suite, and have no backports.
         """
         try:
             self._run("apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any")
@@ -182,7 +182,7 @@ class Archive:
         return match[1]
 
     def download(self, package: str, version: str, folder: Path) -> Path:
-        """Download the package's file to the empty `folder`; return its path. apt verifies its hash."""
+        """Download the package's file to the empty `folder`; return the path. apt verifies the hash."""
         self._run("apt-get", "download", "-qq", f"{package}={version}", folder=folder)
         return next(folder.glob(f"{package}_*.deb"))
 
@@ -208,6 +208,6 @@ class Archive:
 
 
 def open_archive(folder: Path, priority: int = PRIORITY) -> Archive:
-    """Return the machine's mirror with its release's backports; apt state is in a new folder in `folder`."""
+    """Return the machine's mirror with the release's backports; apt state is in a new folder in `folder`."""
     sources, suite = with_backports(read_sources(), codename())
     return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite, priority)

@@ -56,7 +56,7 @@ class Plan:
     def wall_s(self, jobs: int) -> float:
         """Return the estimated wall time in seconds with `jobs` guests at a time.
 
-        The estimate assumes an idle machine. A guest has one processor, so it then runs for its CPU time.
+        The estimate assumes an idle machine. A guest has one processor, so it then runs for the CPU time.
         More guests than processors do not reduce the time.
         """
         at_a_time = min(jobs, len(os.sched_getaffinity(0)))
@@ -146,7 +146,7 @@ def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
 def run(
     planned: Plan, jobs: int, say: Callable[[Block, Sequence[Row], float], None], *, captures: bool
 ) -> None:
-    """Run the missing blocks, `jobs` guests at a time. Call `say` after each with its wall time in s.
+    """Run the missing blocks, `jobs` guests at a time. Call `say` after each with the wall time in s.
 
     UsageError, before any block starts, if another series writes to the same folder or if the guests of a
     block cannot start here.

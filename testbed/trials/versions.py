@@ -9,7 +9,7 @@ from testbed import stacks
 from testbed.trials.trial_row import Row
 
 Version = tuple[str, str, str]
-"""A stack, its side (`client` or `server`), and its version."""
+"""A stack, the side (`client` or `server`), and the version."""
 
 
 def of(rows: Sequence[Row]) -> set[Version]:

@@ -1,4 +1,4 @@
-//! A recorded handshake with its packets decrypted.
+//! A recorded handshake with the packets decrypted.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub struct Recording {
     pub datagrams: Vec<Datagram>,
 }
 
-/// A UDP datagram of the recording: its time, whether the client sent it, and its payload.
+/// A UDP datagram of the recording: the time, whether the client sent it, and the payload.
 struct Sent {
     at_ns: u64,
     from_client: bool,
@@ -72,12 +72,12 @@ impl Recording {
     }
 }
 
-/// Returns the bytes of an IPv4 frame before its IP header; `None` for an unsupported link type.
+/// Returns the bytes of an IPv4 frame before the IP header; `None` for an unsupported link type.
 fn link_header(link: u32) -> Option<&'static [u8]> {
     match link {
         // Ethernet: addresses (all zero on loopback), type.
         1 => Some(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00]),
-        // PPP: its protocol.
+        // PPP: the protocol.
         9 => Some(&[0, 0x21]),
         _ => None,
     }

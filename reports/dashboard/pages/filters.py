@@ -1,4 +1,4 @@
-"""A page's filters, all in its address: days, CDN, vantage point, rank, length of a period."""
+"""A page's filters, all in the address: days, CDN, vantage point, rank, length of a period."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "downloads": ("since", "until", "vantage", "cdn", "step"),
     "handshakes": ("since", "until", "vantage", "cdn", "step"),
 }
-"""Page -> its filters, in the order of the form."""
+"""Page -> the filters, in the order of the form."""
 STEPS = ("day", "week", "month")
 WATCH_STEPS = ("hour", "day")
 _TYPES = {"since": "Date", "until": "Date", "top": "UInt32", "vantage": "String", "cdn": "String"}
@@ -35,7 +35,7 @@ _MOST_DAYS, _MOST_WEEKS_DAYS, _MOST_HOURS_DAYS = 92, 731, 14
 
 @dataclass(frozen=True)
 class Filters:
-    """A page's filters: as given in its address, and as passed to its queries."""
+    """A page's filters: as given in the address, and as passed to the queries."""
 
     page: str
     given: Mapping[str, str]

@@ -1,4 +1,4 @@
-//! A client as a program: its arguments, the networks that it may contact, and one answer per request.
+//! A client as a program: the arguments, the networks that it may contact, and one answer per request.
 
 use crate::http;
 use firstflight_contract::answer::now_ns;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Maximum time to wait for the connection to close after the answer.
 pub const CLOSING: Duration = Duration::from_secs(1);
 
-/// A failed request: the class of its end, and one sentence.
+/// A failed request: the class of the end, and one sentence.
 pub type Failure = (End, String);
 
 /// The progress of a request.

@@ -23,11 +23,11 @@ _ABOVE = 10
 
 
 class BrowserClosed(FirstflightError):
-    """The browser closed its pipe."""
+    """The browser closed the pipe."""
 
 
 class DevTools:
-    """A browser's process and its pipe."""
+    """A browser's process and the pipe."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         reads, self._commands = _pipe()

@@ -13,7 +13,7 @@ from testbed.experiment.cell import Cell
 from testbed.trials.network import path
 
 NAMESPACE = "wire"
-"""Forwards nothing: only the lab's link reads from its devices and writes to them."""
+"""Forwards nothing: only the lab's link reads from the devices and writes to them."""
 _TO_CLIENT, _TO_LINK = f"to_{path.CLIENT}", f"to_{path.LINK}"
 _CLIENT, _LINK = path.macs("1")
 _OWN = "02:00:00:00:03:01"
@@ -54,7 +54,7 @@ def commands() -> list[list[str]]:
 
 
 def configuration(cell: Cell, lateness: Path) -> dict[str, Any]:
-    """Return the configuration of the lab's link for a cell (lab/link/README.md), with its log `lateness`."""
+    """Return the configuration of the lab's link for a cell (lab/link/README.md), with the log `lateness`."""
     client, server = (
         {"name": name, "interface": device, "mac": mac, "gateway": gateway, "addresses": [ip]}
         for name, device, mac, gateway, ip in (

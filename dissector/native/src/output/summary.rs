@@ -19,7 +19,7 @@ impl Summary {
         *self.rows.entry(kind).or_default() += 1;
     }
 
-    /// Counts a connection's row under its first answer.
+    /// Counts a connection's row under the first answer.
     pub(super) fn connection(&mut self, first_answer: &'static str, has_client_hello: bool) {
         *self.first_answers.entry(first_answer).or_default() += 1;
         self.without_client_hello += u64::from(!has_client_hello);
@@ -35,7 +35,7 @@ impl Summary {
         self.without_client_hello += other.without_client_hello;
     }
 
-    /// An object for each of `kinds` with its number of rows. For connections, also the number with each first answer,
+    /// An object for each of `kinds` with the number of rows. For connections, also the number with each first answer,
     /// and the number without a ClientHello that is captured and decrypts.
     pub(super) fn to_json(&self, kinds: impl Iterator<Item = Kind>) -> Value {
         let of = |kind| {

@@ -192,7 +192,7 @@ impl Flights {
         Some(handle)
     }
 
-    /// Puts a connection into its port's queue.
+    /// Puts a connection into the port's queue.
     pub fn queue(&mut self, handle: Handle) {
         if let Some(flight) = self.table.get(handle).filter(|flight| !flight.queued) {
             flight.queued = true;
@@ -243,7 +243,7 @@ impl Flights {
         }
     }
 
-    /// Records a target to which this connection sent nothing, with its first connection if there was one.
+    /// Records a target to which this connection sent nothing, with the first connection if there was one.
     fn unsent_flight(&mut self, flight: Flight, outcome: Outcome, why: String) {
         let Some(first) = flight.first else {
             return self.unsent(flight.target, outcome, why);

@@ -1,4 +1,4 @@
-//! A target and its successive connections. The last connection completes the record.
+//! A target and the successive connections. The last connection completes the record.
 
 use std::net::SocketAddr;
 
@@ -28,7 +28,7 @@ impl Rules {
     }
 }
 
-/// A target and its connections.
+/// A target and the connections.
 #[derive(Debug)]
 pub struct Asking {
     /// Index in the target list.
@@ -52,7 +52,7 @@ pub enum Next {
 }
 
 impl Asking {
-    /// Returns a target after its first connection was started.
+    /// Returns a target after the first connection was started.
     pub fn begun(target: u32, to: SocketAddr, connection: Connection) -> Asking {
         Asking {
             target,

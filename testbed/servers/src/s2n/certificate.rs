@@ -12,7 +12,7 @@ use std::fmt;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The TLS provider; its sessions answer after a delay, or immediately without one.
+/// The TLS provider; the sessions answer after a delay, or immediately without one.
 pub struct Late {
     inner: s2n_rustls::Server,
     delay: Option<Duration>,
@@ -71,7 +71,7 @@ impl tls::Endpoint for Late {
     }
 }
 
-/// A session that does nothing until its delay expires.
+/// A session that does nothing until the delay expires.
 pub struct Session<S> {
     inner: S,
     delay: Option<Delay>,

@@ -1,4 +1,4 @@
-//! A connection's round trips, bytes and rates, and its close.
+//! A connection's round trips, bytes and rates, and the close.
 
 use firstflight_records::columns;
 

@@ -89,7 +89,7 @@ pub struct Recovery {
     server: [Option<Box<Sent>>; 3],
     /// Counts of spaces that were released.
     spurious: (u32, u32),
-    /// A packet of the client or the server had its bytes in too many pieces to detect every repetition.
+    /// A packet of the client or the server had the bytes in too many pieces to detect every repetition.
     scattered: (bool, bool),
     is_over: bool,
     /// The client's round-trip times.
@@ -157,7 +157,7 @@ impl Recovery {
         payload
     }
 
-    /// A Retry makes the client start again; its packet numbers continue (RFC 9002 6.3).
+    /// A Retry makes the client start again; the packet numbers continue (RFC 9002 6.3).
     pub fn begin_again(&mut self) {
         *self = Recovery::default();
     }

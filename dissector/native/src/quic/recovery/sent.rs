@@ -18,7 +18,7 @@ const PIECES_REMEMBERED: usize = 4;
 /// Represents the CRYPTO stream. Stream IDs have at most 62 bits.
 const CRYPTO: u64 = u64::MAX;
 
-/// Bytes in a stream: its ID or [`CRYPTO`], first offset, offset after the last.
+/// Bytes in a stream: the ID or [`CRYPTO`], first offset, offset after the last.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     stream: u64,
@@ -140,7 +140,7 @@ pub struct Sent {
     repeated: Vec<(u64, u32)>,
     /// Packets that repeat bytes although the first packet with them was acknowledged.
     pub spurious: u32,
-    /// A packet had its bytes in too many pieces to detect every repetition.
+    /// A packet had the bytes in too many pieces to detect every repetition.
     pub is_scattered: bool,
 }
 

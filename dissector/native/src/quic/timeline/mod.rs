@@ -1,4 +1,4 @@
-//! The times for a connection's events, and the answer to its first flight (docs/definitions.md, 'A probe of the first
+//! The times for a connection's events, and the answer to the first flight (docs/definitions.md, 'A probe of the first
 //! answer' and 'From a capture').
 //!
 //! This code implements the definitions independently of the prober's classification. The two results are compared.
@@ -73,7 +73,7 @@ pub struct Protected {
     /// The server sent such a packet in this space. A later first event may not be the real first one.
     pub handshake_is_hidden: bool,
     pub application_is_hidden: bool,
-    /// Such a packet of the client beyond its Initials.
+    /// Such a packet of the client beyond the Initials.
     pub client_is_hidden: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct Timeline {
     windows: Windows,
     /// First packet of the connection.
     pub start_ns: i64,
-    /// The current ClientHello and its answer. Starts afresh after a Retry or a HelloRetryRequest.
+    /// The current ClientHello and the answer. Starts afresh after a Retry or a HelloRetryRequest.
     pub attempt: Attempt,
     /// First ACK frame of the server in an Initial, whatever it acknowledges.
     pub first_ack_ns: Option<i64>,
@@ -163,7 +163,7 @@ impl Timeline {
             .is_some_and(|list| list.split(',').any(|offered| offered == name))
     }
 
-    /// The client continues with an offered version. This settles the answer to its first flight.
+    /// The client continues with an offered version. This settles the answer to the first flight.
     pub fn follow_offer(&mut self) {
         self.attempt.ended = true;
     }
@@ -273,7 +273,7 @@ impl Timeline {
         }
     }
 
-    /// The facts from the server's packets after its Initials.
+    /// The facts from the server's packets after the Initials.
     pub fn protected(&self) -> Protected {
         self.protected.as_deref().copied().unwrap_or_default()
     }
@@ -331,7 +331,7 @@ impl Timeline {
                     self.attempt.server_hello(initial.at, initial.packet_number);
                 }
             }
-            // The message that looked like a ServerHello from its first byte is a HelloRetryRequest.
+            // The message that looked like a ServerHello from the first byte is a HelloRetryRequest.
             Found::HelloRetry => {
                 self.hello_retry = true;
                 self.server_hello_ns = None;
@@ -367,7 +367,7 @@ impl Timeline {
             && self.ttl.is_some()
     }
 
-    /// The capture cut the server's current datagram. `begins_long`: its first packet has a long header, so the missing
+    /// The capture cut the server's current datagram. `begins_long`: the first packet has a long header, so the missing
     /// part may belong to the first answer.
     pub fn server_cut(&mut self, at: At, begins_long: bool) {
         self.is_cut = true;

@@ -1,6 +1,6 @@
 //! Lists that can change during a run.
 //!
-//! A run's opt-out lists are read again when their files change; its block lists are not. The list of
+//! A run's opt-out lists are read again when their files change; the block lists are not. The list of
 //! the environment variable [`VARIABLE`] applies in addition. With `followed:FILE`, this list is a copy of
 //! the centre's, which `firstflight optout follow` writes. It is trusted only while the centre confirms it;
 //! `FILE.confirmed` contains the time of the last confirmation. An entry stays in force until the end of the
@@ -73,7 +73,7 @@ struct ListFile {
 #[derive(Debug)]
 pub struct Current {
     files: Vec<ListFile>,
-    /// The followed list, and whether its last change could be read.
+    /// The followed list, and whether the last change could be read.
     followed: Option<(PathBuf, bool)>,
     looked_at: Option<Mono>,
     trust: Trust,
@@ -194,7 +194,7 @@ impl Current {
         }
         self.looked_at = Some(now);
         // The confirmation is read first, because the list is written first. The list is then at least as new
-        // as its confirmation.
+        // as the confirmation.
         let age = self.followed.as_ref().and_then(|(path, _)| age(path));
         for number in 0..self.files.len() {
             self.read_again(number, listed);
