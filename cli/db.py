@@ -78,7 +78,7 @@ def check() -> None:
 @click.argument("table", required=False)
 @click.argument("months", required=False, metavar="MONTHS|forever")
 def retention(table: str | None, months: str | None) -> None:
-    """Show or set the number of months to keep rows of a table; without arguments, list all tables.
+    """Show or set how many months a table keeps rows; without arguments, list all tables.
 
     The engine drops older rows by whole months, at the next merge. Record files are not removed; you can load
     them again.
