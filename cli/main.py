@@ -133,7 +133,7 @@ def root() -> None:
 
 
 def main() -> None:
-    """Run the command line; a `FirstflightError` becomes one sentence and the exit status."""
+    """Run the command line; a `FirstflightError` becomes one sentence and its exit status."""
     stdout.replace_closed()
     atexit.register(_drop_messages)
     try:

@@ -15,7 +15,7 @@ from firstflight.system import stdout, terminal
 def command(files: tuple[Path, ...]) -> None:
     """Print the RTT estimates and probe timeouts of qlog files that QUIC stacks wrote, as JSON lines.
 
-    Reads JSON and JSON-SEQ of qlog 0.3, 0.4 and later drafts. A damaged file does not stop the others: the
+    Reads JSON and JSON-SEQ of qlog 0.3, 0.4 and later drafts. A damaged file does not stop the others: its
     rows before the fault are printed, and the exit status is 3.
     """
     from dissector.qlog import read

@@ -61,7 +61,7 @@ def command(
     vantage: str | None,
     day: datetime | None,
 ) -> None:
-    """Create a page about a run or the figures as files, or print the tables of the papers.
+    """Create a page about a run or its figures as files, or print the tables of the papers.
 
     The page is a single file that works without server, network and scripts. The command prints the path of
     the page; without --out, it prints the paths of the figures.

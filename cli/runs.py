@@ -90,7 +90,7 @@ def _entry(run: Any) -> dict[str, Any]:
     manifest = run.manifest
     entries = stage_entries(run)
     state = manifest["state"]
-    # A scheduled run has no campaign process here; the report task records the end.
+    # A scheduled run has no campaign process here; its report task records the end.
     if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
         state = "cut"  # killed before it could record the end
     # Includes interrupted stages, which have written a part of their rows.

@@ -62,7 +62,7 @@ class Copies:
         return options
 
     def replace(self, captures: Sequence[Path]) -> None:
-        """Replace each capture with the copy, and write the counts of trimmed packets to capture.json."""
+        """Replace each capture with its copy, and write the counts of trimmed packets to capture.json."""
         for path in captures:
             copy = self.folder / path.name
             if not copy.is_file():

@@ -1,7 +1,7 @@
 """Code that all parts share: settings, runs and their reports, egress policy, access to the system.
 
     layout          every path of a run; StageKey
-    run/            a run, the reports, provenance, clock
+    run/            a run, its reports, provenance, clock
     settings/       a campaign's settings
     egress/         block and opt-out lists, the egress policy, the lab's addresses, shared limits
     cdn/            rules that identify a CDN; edge locations

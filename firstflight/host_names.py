@@ -38,7 +38,7 @@ def normalise(text: str) -> str:
     if "\ufffd" in name:
         raise NotAName(f"{shown(name)} is not UTF-8 text")
     if not name.isascii():
-        # Imported here, because only few names need the tables.
+        # Imported here, because only few names need its tables.
         import idna
 
         try:

@@ -137,7 +137,7 @@ def records(run: str | Path, kind: str, columns: Sequence[str] | None = None) ->
 
 
 def _files(run: str | Path, kind: str) -> tuple[Run, list[Path]]:
-    """Return a run and the record files of a kind, at least one."""
+    """Return a run and its record files of a kind, at least one."""
     if run == _NEWEST:
         chosen = reversed(Run.all())
     else:

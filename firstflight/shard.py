@@ -1,6 +1,6 @@
 """Shards: a vantage point's names, divided among several processes (ZMap's word).
 
-A hash of the name determines the shard, not the position in the list. So lists in another order are divided
+A hash of the name determines the shard, not its position in the list. So lists in another order are divided
 the same way, and the shard that resolves a name probes all the addresses. docs/design/0017 has the reasons.
 """
 

@@ -27,7 +27,7 @@ def choose(declared: Sequence[AnswerEntry], seed: int, domain: str) -> AnswerEnt
 
 
 def answer(entry: AnswerEntry, fields: FieldsEntry, seed: int, domain: str, ip: str) -> Answer:
-    """Return an endpoint's answer with the fields. All names at one address have the same location."""
+    """Return an endpoint's answer with its fields. All names at one address have the same location."""
     rng = random.Random(f"{seed}/{domain}/{ip}/fields")
     place = random.Random(f"{seed}/{ip}/place").choice(fields.places)
 

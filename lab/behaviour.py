@@ -26,7 +26,7 @@ class _Entry(BaseModel):
 
 
 class HostEntry(_Entry):
-    """A host that is not an edge; `tcp`: the values of net.ipv4.tcp_NAME that differ from other hosts."""
+    """A host that is not an edge; `tcp`: its values of net.ipv4.tcp_NAME that differ from other hosts."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,14}$")
     kind: HostKind
@@ -140,7 +140,7 @@ class OddEntry(_Entry):
 
 
 class SpecialEntry(_Entry):
-    """One special name: the addresses and server, or the failure that DNS reports for it."""
+    """One special name: its addresses and server, or the failure that DNS reports for it."""
 
     domain: str
     a: tuple[IPv4Address, ...] = ()

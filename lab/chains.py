@@ -34,7 +34,7 @@ class Chains:
 
 
 class Described:
-    """A certificate with the values in records."""
+    """A certificate with its values in records."""
 
     def __init__(self, certificate: x509.Certificate) -> None:
         self._certificate = certificate

@@ -191,7 +191,7 @@ class _Builder:
         self.fields = {edge.host: edge.http for edge in _edges(spec)}
 
     def origin(self, ip: str) -> tuple[int | None, str | None]:
-        """Return the origin AS of an address and the CDN by longest prefix match; nulls if not announced."""
+        """Return the origin AS of an address and its CDN by longest prefix match; nulls if not announced."""
         address = ip_address(ip)
         matches = [(net.prefixlen, path[-1]) for net, path in self.routes if address in net]
         if not matches:

@@ -18,7 +18,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 HOST = "tranco-list.eu"
-MAIN_DAY = date(2024, 8, 7)  # a fixed day; the list contains every name of the lab
+MAIN_DAY = date(2024, 8, 7)  # a fixed day; its list contains every name of the lab
 OLD_DAY = date(2024, 8, 6)  # a day with a different list
 RECENT_DAYS = 7
 COMING_DAYS = 30  # published in advance, for a lab that stays up

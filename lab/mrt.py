@@ -55,7 +55,7 @@ def retimed(dump: bytes, timestamp: int) -> bytes:
 
 
 def _originated_times(dump: bytes, body: int, length: int) -> Iterator[int]:
-    """Yield offsets of the 4-byte originated times in a RIB record with the body at `body`."""
+    """Yield offsets of the 4-byte originated times in a RIB record with its body at `body`."""
     prefix_bytes = (dump[body + 4] + 7) // 8  # after the 4-byte sequence number: prefix length in bits
     offset = body + 5 + prefix_bytes + 2  # then the prefix and the entry count
     while offset < body + length:

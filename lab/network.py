@@ -1,6 +1,6 @@
 """The lab's namespaces: one per host with `eth0`, and the core, which is connected to all hosts.
 
-The core is the supervisor's namespace. It forwards nothing: the interfaces have no addresses, IPv6 is off,
+The core is the supervisor's namespace. It forwards nothing: its interfaces have no addresses, IPv6 is off,
 and only the link emulator (lab/link) reads from them. Neighbours are static, so that no packet waits for
 address resolution. Every setting that may affect a measurement is set here and never inherited from the
 machine.

@@ -19,7 +19,7 @@ _TAIL_LINES = 8
 
 @dataclass
 class Running:
-    """A service with the process and log."""
+    """A service with its process and log."""
 
     service: Service
     process: subprocess.Popen[bytes]

@@ -52,7 +52,7 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
         host=host,
         argv=tuple(argv),
         ready=r"^archive complete$",
-        ready_timeout_s=LEARN_TIMEOUT_S + 60,  # the start, the dump and the compression
+        ready_timeout_s=LEARN_TIMEOUT_S + 60,  # the start, the dump and its compression
     )
 
 

@@ -1,4 +1,4 @@
-"""The QUIC servers of the lab: one process per (host, stack), each with the configuration file.
+"""The QUIC servers of the lab: one process per (host, stack), each with its configuration file.
 
 docs/architecture.md describes the file. lab/stacks contains the servers.
 """

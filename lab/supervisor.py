@@ -1,4 +1,4 @@
-"""The supervisor: the first process in the lab's PID namespace, so that the exit stops the whole lab.
+"""The supervisor: the first process in the lab's PID namespace, so that its exit stops the whole lab.
 
 lab/launch.py starts it in new mount, network and PID namespaces. It reports progress on standard output, one
 JSON line per step, waits for `go` on standard input until the process number is recorded, and runs until

@@ -17,7 +17,7 @@ from lab.programs import program
 
 @dataclass(frozen=True)
 class Site:
-    """One virtual host: the name, document root, certificate, and nginx rules beyond plain files."""
+    """One virtual host: its name, document root, certificate, and nginx rules beyond plain files."""
 
     name: str
     root: Path

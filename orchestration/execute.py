@@ -41,7 +41,7 @@ def remote_commands(run: Run, vantage: str | None) -> dict[str, tuple[Command, s
 def run_remote(
     run: Run, stage: Stage, command: tuple[Command, str | None], key: StageKey | None, options: Sequence[str]
 ) -> None:
-    """Run a stage by a command prefix, as the campaign does; exit with the status if it did not succeed.
+    """Run a stage by a command prefix, as the campaign does; exit with its status if it did not succeed.
 
     Success requires a new report of the stage: the exit status may be the prefix command's own.
     """
@@ -66,7 +66,7 @@ def run_remote(
 
 
 def run_alone(name: str, argv: Sequence[str]) -> None:
-    """Run a stage as a child process; exit with the status if that is not 0."""
+    """Run a stage as a child process; exit with its status if that is not 0."""
     _install_signal_handlers()
     status = _run_process(name, argv)
     if status:

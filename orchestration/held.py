@@ -61,7 +61,7 @@ def end_with_input() -> None:
     mode = os.fstat(0).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return
-    # Disable the signal for the death of the parent: the death also closes the input, and one signal is
+    # Disable the signal for the death of the parent: its death also closes the input, and one signal is
     # enough.
     children.die_with_parent(0)
     # It waits in read(2), without a lock that a child of this process would miss.

@@ -30,11 +30,11 @@ from orchestration.held import Held
 
 T = TypeVar("T")
 
-# Time for a stage to shut down after SIGINT: the engine waits for answers, for two minutes with the longest
+# Time for a stage to shut down after SIGINT: its engine waits for answers, for two minutes with the longest
 # time-outs that settings may have (scanner/driver/process.py), and the capture drains.
 GRACE_S = 180.0
 EXIT_INTERRUPTED = Interrupted.exit_status
-# Seconds for a command to connect; after that, the stage certainly does not have the input.
+# Seconds for a command to connect; after that, its stage certainly does not have the input.
 CONNECT_S = 5.0
 # Interval of the checks whether a child should continue.
 ASK_EVERY_S = 5.0
@@ -46,7 +46,7 @@ def this_program() -> list[str]:
 
 
 def expand(command: Command) -> list[str]:
-    """Return a command of the settings; the program `firstflight` means this installation."""
+    """Return a command of the settings; its program `firstflight` means this installation."""
     if command and command[0] == "firstflight":
         return [*this_program(), *command[1:]]
     return list(command)
@@ -73,7 +73,7 @@ def stage_argv(
 
 
 def doctor_argv(vantage: Vantage, run: Path) -> list[str]:
-    """Return the argument list of `firstflight doctor` for a vantage point of a run, with the command."""
+    """Return the argument list of `firstflight doctor` for a vantage point of a run, with its command."""
     program = [vantage.program] if vantage.program else this_program()
     argv = [*expand(vantage.command), *program, "doctor", "--run", str(run)]
     return [*argv, "--vantage", vantage.name, "--here"]

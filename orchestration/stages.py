@@ -1,6 +1,6 @@
 """The table of stages, in the order in which they run.
 
-To add a stage: write a module with a function `stage(run)` (scope RUN) or `stage(run, key)` (scope KEY), the
+To add a stage: write a module with a function `stage(run)` (scope RUN) or `stage(run, key)` (scope KEY), its
 record kinds (schemas/records), and an entry here. The command line, campaigns, dry runs, schedules, counts
 and pending uploads read this table and name no stage themselves.
 """

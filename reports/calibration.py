@@ -17,7 +17,7 @@ INTERLEAVED = "interleaved"
 REASONS = ("not_sent", "both_failed", "probe_failed", "handshake_failed", "repeated", "apart")
 _COUNTS = ("pairs", *REASONS, "compared", "both_instant", "probe_only", "handshake_only", "neither")
 _FLOAT, _TEXT = "Nullable(Float64)", "Nullable(String)"
-# Part of the answer -> the columns with their types.
+# Part of the answer -> its columns with their types.
 PARTS: Mapping[str, Mapping[str, str]] = {
     "agreement": {
         "source": "String",

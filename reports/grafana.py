@@ -180,7 +180,7 @@ def _variable(name: str, page: str) -> dict[str, Any]:
 
 
 def datasource() -> dict[str, Any]:
-    """Return the provisioning file of the data source; the address and password come from the environment."""
+    """Return the provisioning file of the data source; its address and password come from the environment."""
     return {
         "apiVersion": 1,
         "datasources": [

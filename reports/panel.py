@@ -1,7 +1,7 @@
 """Panels of the dashboard: a named query, and how to present the answer (`schemas/panels/NAME.yaml`).
 
 title, meaning     the content of the chart, and the counted rows
-pages, order       the pages that have the panel (PAGES), and the position there
+pages, order       the pages that have the panel (PAGES), and its position there
 query, parameters  the named query, and fixed values, which replace the page's filters
 chart              line, band (a series' five quantiles), bars, table, or dots: a table with a dot for
                    each value of the first column y
@@ -11,7 +11,7 @@ unit, units        unit of the values (UNITS); of a table also by column
 axes, labels       names of the axes and of columns
 links              column -> page for the column's values; the value is the last part of the page's address
 published          a sentence with published values, added to the meaning unless they are hidden
-reference          published values: file of reports/published, the columns x and y, and a label
+reference          published values: file of reports/published, its columns x and y, and a label
 command            a command per row in a table, with {column} and {page parameter}
 """
 

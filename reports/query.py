@@ -232,7 +232,7 @@ def asked_of(
 
 
 def markdown() -> str:
-    """Return docs/queries.md: every query with the parameters and columns."""
+    """Return docs/queries.md: every query with its parameters and columns."""
     lines = [_HEAD]
     for group, queries in grouped().items():
         lines += [f"## {group}\n", *(line for named_query in queries for line in _section(named_query))]

@@ -1,4 +1,4 @@
-"""Assets of Superset: the store as database, the tables as datasets, and a dashboard.
+"""Assets of Superset: the store as database, its tables as datasets, and a dashboard.
 
     python -m reports.superset FOLDER
 
@@ -25,7 +25,7 @@ NAME = "firstflight"
 # because Superset gives the start of a period the name of the rounded column, and WHERE would compare the
 # rounded value.
 STORE = f"clickhouse+native://store.invalid/{NAME}?prefer_column_name_to_alias=1&session_timezone=UTC"
-# View -> the column of time.
+# View -> its column of time.
 VIEWS = {"probes_by_day": "day", "watch_hourly": "hour"}
 _STORE_TYPES = {"string": "String", "bool": "Bool", "date": "Date"}
 _EVERYTHING = "No filter"
@@ -115,7 +115,7 @@ def database() -> dict[str, Any]:
 
 
 def dataset(name: str) -> dict[str, Any]:
-    """Return a table or view with the comments on the columns, and the metrics."""
+    """Return a table or view with the comments on the columns, and its metrics."""
     columns: list[dict[str, Any]]
     if name in VIEWS:
         view = next(view for view in sql.views() if view.name == name)
@@ -216,7 +216,7 @@ def _filter(column: str, operator: str, value: Any) -> dict[str, Any]:
 
 
 def dashboard() -> dict[str, Any]:
-    """Return the dashboard: the charts in rows, and filters of time, CDN and vantage point."""
+    """Return the dashboard: its charts in rows, and filters of time, CDN and vantage point."""
     title = "First answers of QUIC servers"
     position: dict[str, Any] = {
         "DASHBOARD_VERSION_KEY": "v2",

@@ -42,7 +42,7 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Trace:
-    """A row, the record file, and the packets (rows of `quic_packet`) in the order of the capture."""
+    """A row, its record file, and its packets (rows of `quic_packet`) in the order of the capture."""
 
     row: Row
     record_file: Path
@@ -138,7 +138,7 @@ def packets_of(capture: Path, client_cid: str, settings: Settings) -> list[Row]:
 
 
 def describe(found: Trace) -> Iterator[str]:
-    """Yield lines to print: the row, then one line per packet with the time since the Initial."""
+    """Yield lines to print: the row, then one line per packet with its time since the Initial."""
     return map(visible, _lines(found))
 
 

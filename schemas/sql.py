@@ -93,7 +93,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class View:
-    """A view: the SELECT and the comments (`columns`: name -> comment, in the SELECT's order)."""
+    """A view: its SELECT and its comments (`columns`: name -> comment, in the SELECT's order)."""
 
     name: str
     meaning: str

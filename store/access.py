@@ -69,7 +69,7 @@ class Role:
     merges: int = 2
 
     def users(self) -> str:
-        """Return users.xml: the only user, the profile and grants."""
+        """Return users.xml: the only user, its profile and grants."""
         half = usable_bytes() // 2
         limits = {**self.limits, "max_memory_usage": min(half, max(_GIB, half // 2))}
         settings = _elements({**_FIXED, **limits, **self.settings})

@@ -1,7 +1,7 @@
 """Confines a command that opens the embedded store, from before the first thread until it exits.
 
 A process that opens a store evaluates the expressions in it (a column's default, a view, a dictionary's
-source) with the user's rights, even if others wrote them. Confinement prevents access to other files and to
+source) with its user's rights, even if others wrote them. Confinement prevents access to other files and to
 hosts.
 """
 
@@ -37,6 +37,6 @@ def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable:
 
 
 def nearest_folder(path: Path) -> Path:
-    """Return the folder `path`, or the nearest ancestor that exists."""
+    """Return the folder `path`, or its nearest ancestor that exists."""
     path = path.absolute()
     return next(folder for folder in (path, *path.parents) if folder.is_dir())

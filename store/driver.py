@@ -25,7 +25,7 @@ from store.url import ServerLocation
 # From 54465 on, servers send sparse columns, which only an engine can decode.
 REVISION = 54464
 
-# The driver also raises every error that it logs, and the log contains queries.
+# The driver also raises every error that it logs, and its log contains queries.
 logging.getLogger("clickhouse_driver").addHandler(logging.NullHandler())
 logging.getLogger("clickhouse_driver").propagate = False
 

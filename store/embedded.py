@@ -27,7 +27,7 @@ _SETTINGS = {
     "asterisk_include_alias_columns": 1,
     # A join without match yields null, not an enumeration's first value.
     "join_use_nulls": 1,
-    # A GROUP BY with a larger state uses files in the store's folder. If it groups names, the state is as
+    # A GROUP BY with a larger state uses files in the store's folder. If it groups names, its state is as
     # large as the run: with twice this limit a report on a million names needs 25 MB more
     # (docs/measured/campaign.md).
     "max_bytes_before_external_group_by": 32 << 20,

@@ -1,4 +1,4 @@
-"""ClickHouse's engine inside this process (chDB), for the embedded store, the server and the driver.
+"""ClickHouse's engine inside this process (chDB), for the embedded store, its server and the driver.
 
 A process opens one folder, or no folder (`MEMORY`), and any number of sessions in it. Each session has
 separate settings, current database and temporary tables. Sessions run concurrently, with one query at a time

@@ -1,4 +1,4 @@
-"""Compares every part of every table of the store with the checksums."""
+"""Compares every part of every table of the store with its checksums."""
 
 from __future__ import annotations
 

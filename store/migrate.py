@@ -147,7 +147,7 @@ def _steps(store: Store) -> list[Step]:
         Step("migration", _migration_name(m), m.digest, tuple(m.statements(store.dialect)))
         for m in sql.migrations()
     ]
-    # A view is recreated with the comments: CREATE OR REPLACE drops the old ones.
+    # A view is recreated with its comments: CREATE OR REPLACE drops the old ones.
     for view in sql.views():
         comments = _comment(store, view.name, view.meaning, list(view.columns.items()))
         steps.append(Step("view", view.name, view.digest, (view.statement(store.dialect), *comments)))

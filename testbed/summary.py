@@ -142,7 +142,7 @@ def seconds(value_ms: float | None) -> str:
 
 
 def between(low: float | None, high: float | None) -> str:
-    """Return a range, or the one value; `-` for null."""
+    """Return a range, or its one value; `-` for null."""
     if low is None or high is None:
         return "-"
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"

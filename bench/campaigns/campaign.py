@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _measured(world: World) -> list[Row]:
-    """Run one campaign and the report; print their counts and return their costs by stage."""
+    """Run one campaign and its report; print their counts and return their costs by stage."""
     settings = world.write()
     log = world.folder / "bench.log"
     argv = [*_FIRSTFLIGHT, "campaign", "run", "--config", str(settings)]

@@ -73,7 +73,7 @@ MEASURED = Costs(
     row_bytes=357e6 / 4_840_000,
     file_bytes=(890 - 790 + 47 + 63 + 13) * 1e6,
     capture_bytes=790e6,
-    # Both directions of a probe, as captured, and 300 bytes for each of three questions and the answer.
+    # Both directions of a probe, as captured, and 300 bytes for each of three questions and its answer.
     network_bytes=920_000 * 5_100 + 3 * 1_000_000 * 300,
 )
 # CPU seconds of named queries over QUERY_ROWS probes, and their ratio to a tenth of these probes

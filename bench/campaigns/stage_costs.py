@@ -1,6 +1,6 @@
 """Measure the cost of each stage in a command by sampling the processes while they run.
 
-The sum of CPU time is exact: after a process exits, the parent's account of ended children (proc(5): cutime
+The sum of CPU time is exact: after a process exits, its parent's account of ended children (proc(5): cutime
 and cstime) contains the time since the last sample. Memory is the largest value of any sample, so a peak
 shorter than `EVERY_S` may be missed.
 """
@@ -180,7 +180,7 @@ def _snapshot(root: int) -> dict[int, Sample]:
 
 
 def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
-    """Read one process and the children's ids. Ended children are only in the process's account."""
+    """Read one process and its children's ids. Ended children are only in the process's account."""
     at = Path(f"/proc/{pid}")
     while True:
         before = process_ticks(pid)
@@ -190,7 +190,7 @@ def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
         if ended == before[1]:
             break
     words = tuple((at / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
-    if words != ("",):  # empty if the process has ended and the parent has not waited for it yet
+    if words != ("",):  # empty if the process has ended and its parent has not waited for it yet
         _words[pid] = words
     _, _, anonymous = (at / "status").read_text().partition("RssAnon:")
     size = int(anonymous.split()[0]) * 1024 if anonymous else 0

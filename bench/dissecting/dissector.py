@@ -50,7 +50,7 @@ def lines(path: Path) -> int:
 
 
 def make(recordings: Sequence[Path], folder: Path, number: int, first: int, count: int) -> tuple[Path, Path]:
-    """Make capture `number`, of `count` handshakes from `first` on, and the key log.
+    """Make capture `number`, of `count` handshakes from `first` on, and its key log.
 
     The key log is in another folder: by default, the dissector uses a key log in the folder of the capture.
     """

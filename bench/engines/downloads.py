@@ -3,7 +3,7 @@
 Each client downloads the same file of 20 MB from the same host over the lab's link without a rate limit, in
 separate namespaces; so does the curl command. A round runs one process of each in turn, so that a busy
 machine slows all of them. CPU time is the time (user + system) that the kernel charges the process from the
-moment it is ready. The start of the curl command cannot be separated from the work; for it, CPU time is the
+moment it is ready. The start of the curl command cannot be separated from its work; for it, CPU time is the
 difference to a small download. QUIC clients also run on the server's loopback: over the link, the kernel
 computes each datagram's checksum in software and carries each acknowledgement to the link, both in the
 client's time. With a network card, the card does this work.

@@ -29,7 +29,7 @@ LOW_RATIO = 1.5
 # New probes that the prober sends per pass at each rate (first_answer/src/pace.rs tests these numbers). At
 # RATE, the prober sleeps for 2 ms between passes.
 TOGETHER = {50: 5, 200: 8, 500: 7, 1000: 4, RATE: 4}
-# A watch with a probe per minute: the length, and a core's maximum share.
+# A watch with a probe per minute: its length, and a core's maximum share.
 WATCH_MINUTES = 2
 WATCH_SHARE = 0.002
 

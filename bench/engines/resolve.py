@@ -3,7 +3,7 @@
 All three resolve the same names with three questions each (A, AAAA, HTTPS), from the same responder on
 loopback in a separate network namespace; about 92 of 100 names have an address. CPU time is the time that the
 kernel charges each program's process (user + system, all threads, from start to end). Their output differs:
-the resolve engine and zdns write JSON lines with every record; hickory-resolver is a library, and the program
+the resolve engine and zdns write JSON lines with every record; hickory-resolver is a library, and its program
 prints only the number of records. Before the measurement, Go and cargo build the peers from their registries.
 """
 

@@ -2,7 +2,7 @@
 
 Makes daily runs (store_rows.py: four vantage points, the lab's answers), loads them with
 `firstflight load`, and serves the store. For each page, measures: CPU seconds of all processes of the
-dashboard for an uncached answer, the wall time (each the maximum of two or three), the time of a cached
+dashboard for an uncached answer, its wall time (each the maximum of two or three), the time of a cached
 answer, the first paint in Chromium, and the bytes sent over the network. Then `--clients` clients reload the
 overview, and the server's memory before and after is compared. `--store chdb:PATH` measures an existing
 store. Goals on idle cores, for each page: an uncached answer in less than 1 s (of CPU time, which other work
@@ -63,7 +63,7 @@ def _make_and_load(folder: Path, rows: int, runs: int) -> str:
 
 @contextmanager
 def _serving(url: str) -> Iterator[tuple[int, str]]:
-    """Run the dashboard; yield the process id and the address."""
+    """Run the dashboard; yield the process id and its address."""
     environment = os.environ | {"FIRSTFLIGHT_STORE": url}
     with process.listening([*_FIRSTFLIGHT, "dashboard", "--port", "0"], environment) as (pid, address):
         yield pid, address.rstrip("/")
@@ -135,7 +135,7 @@ def _clients(pid: int, address: str, number: int) -> int:
 
 
 def _cost(pid: int, address: str, path: str) -> tuple[float, float]:
-    """Return the CPU seconds of the dashboard's processes for an answer, and the wall time."""
+    """Return the CPU seconds of the dashboard's processes for an answer, and its wall time."""
     before = _family_cpu_s(pid)
     wall_s, _ = _get(address, path)
     return _family_cpu_s(pid) - before, wall_s
@@ -152,7 +152,7 @@ def _resident_mb(pid: int) -> float:
 
 
 def _get(address: str, path: str, encoding: str = "gzip") -> tuple[float, bytes]:
-    """Return the seconds until the answer is complete, and the body; SystemExit unless the status is 200."""
+    """Return the seconds until the answer is complete, and its body; SystemExit unless the status is 200."""
     parts = urlsplit(address)
     assert parts.hostname and parts.port
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)

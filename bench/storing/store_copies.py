@@ -3,7 +3,7 @@
 Loading a hundred million rows would take twenty minutes of CPU time. With `--of runs`, copies of a run have
 different ids and are so many days earlier that no two runs share a month. With `--of names`, copies are part
 of the same run with different names and addresses, so that each run has N times as many names. All other
-values in a row are copied: outcomes, times, connection IDs. Use such a store only for measurements: the load
+values in a row are copied: outcomes, times, connection IDs. Use such a store only for measurements: its load
 log names files that do not exist.
 """
 
@@ -61,7 +61,7 @@ class Copy:
 def copies(runs: Sequence[str], times: int) -> Iterator[Copy]:
     """Yield `times` - 1 copies of each of `runs`, newest first; a copy precedes the original in time.
 
-    Raises ValueError if a run's id does not start with the time.
+    Raises ValueError if a run's id does not start with its time.
     """
     began = {run: datetime.strptime(run[:16], _RUN_TIME).replace(tzinfo=UTC) for run in runs}
     months = (max(began.values()) - min(began.values())) // timedelta(days=30) + 1

@@ -39,7 +39,7 @@ class Place:
     folder: Path
 
     def firstflight(self, *arguments: str) -> str:
-        """Run a command on this lab; return the standard output. SystemExit with the messages if it fails."""
+        """Run a command on this lab; return the standard output. SystemExit with its messages if it fails."""
         environment = {
             **os.environ,
             "FIRSTFLIGHT_LAB": str(self.folder / "lab"),

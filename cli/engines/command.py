@@ -1,7 +1,7 @@
 """The command of an engine.
 
 The engine reads the arguments, and handles signals, standard streams, exit status and --help. It replaces
-this process, unless names have to be resolved, or the rows are printed as text.
+this process, unless names have to be resolved, or its rows are printed as text.
 """
 
 from __future__ import annotations

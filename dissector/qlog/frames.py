@@ -6,7 +6,7 @@ from typing import Any
 
 Frame = dict[str, Any]
 
-# Types with the same fields in qlog, but under other names: qlog name -> the field -> field of frame_details.
+# Types with the same fields in qlog, but under other names: qlog name -> its field -> field of frame_details.
 _PLAIN: dict[int, tuple[str, dict[str, str]]] = {
     0x01: ("ping", {}),
     0x10: ("max_data", {"maximum": "maximum_data"}),

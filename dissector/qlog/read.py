@@ -1,4 +1,4 @@
-"""Reads a stack's qlog file: the RTT estimates, and the probe timeout computed from them.
+"""Reads a stack's qlog file: its RTT estimates, and the probe timeout computed from them.
 
 Supports JSON and JSON-SEQ (RFC 7464), with drafts 03 and 04 of the main schema (`qlog_version` 0.3, 0.4) and
 later drafts (`file_schema`). Stacks deviate from the drafts, so every value is checked. No value is clamped.

@@ -17,7 +17,7 @@ from firstflight.system import binaries, children, files
 KINDS = ("quic_connection", "quic_packet")
 # Maximum number of files that are open at the same time.
 _MOST_OPEN = 256
-# Identifies a connection: the capture, addresses and ports, and the first packet's connection IDs.
+# Identifies a connection: its capture, addresses and ports, and the first packet's connection IDs.
 _KEY = ("source_file", "client_ip", "client_port", "server_ip", "server_port", "odcid", "client_scid")
 
 Row = dict[str, Any]

@@ -41,7 +41,7 @@ class Methods:
         return cls(load(path))
 
     def by_names(self, names: Sequence[str]) -> str:
-        """Return the CDN for a name and the aliases, given in the order of the chain.
+        """Return the CDN for a name and its aliases, given in the order of the chain.
 
         The last name that matches a rule decides, because it is closest to the address. For a name, the
         longest matching suffix decides.

@@ -1,1 +1,1 @@
-"""A run on disk: the key, layout, settings in force, reports, provenance and clock."""
+"""A run on disk: its key, layout, settings in force, reports, provenance and clock."""

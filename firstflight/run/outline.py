@@ -1,4 +1,4 @@
-"""Upper limits for a stage, computed from the settings only: the part in a dry run.
+"""Upper limits for a stage, computed from the settings only: its part in a dry run.
 
 Each stage has a function `outline(settings, known, vantage)` that returns an `Outline`. The table of stages
 (`orchestration.stages`) refers to it.

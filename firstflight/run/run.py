@@ -1,4 +1,4 @@
-"""A run on disk: the settings, the manifest and the stages' reports.
+"""A run on disk: its settings, its manifest and the stages' reports.
 
 Only the campaign writes `manifest.json`. Each stage process writes a separate `report.json` next to its
 output, so processes never write to each other's files. `Run.reports` collects the reports.

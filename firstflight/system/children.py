@@ -48,7 +48,7 @@ def start(
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
 
     try:
-        # preexec_fn is safe here: when this process starts children, the only other thread waits in read(2)
+        # preexec_fn is safe here: when this process starts children, its only other thread waits in read(2)
         # (orchestration/held.py).
         return subprocess.Popen(
             argv,

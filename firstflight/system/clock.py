@@ -1,4 +1,4 @@
-"""Offset of this machine's clock: the comparison with an HTTP Date header, and the limit."""
+"""Offset of this machine's clock: the comparison with an HTTP Date header, and its limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT_S = 5.0
 
 
 class Offset(BaseModel):
-    """The offset of this machine's clock to `reference` (positive: ahead), with the uncertainty."""
+    """The offset of this machine's clock to `reference` (positive: ahead), with its uncertainty."""
 
     offset_us: int
     uncertainty_us: int | None  # null: unknown (the time to start a process)

@@ -2,7 +2,7 @@
 
 Packets leave with this namespace's address. Options and ECN bits do not change; the source port does not
 change if it is free. The settings of this namespace stay unchanged, so it must already forward packets.
-Everything disappears with this process, even after kill -9: the namespace with the holder process, the link
+Everything disappears with this process, even after kill -9: the namespace with its holder process, the link
 with the namespace, and the rules with the program that owns them (nft(8), table flag `owner`).
 """
 

@@ -109,7 +109,7 @@ def _as_owner(owner: pwd.struct_passwd) -> list[str]:
 
 
 def _create_cluster(cluster: Path, bin_folder: Path, as_owner: list[str], owner: pwd.struct_passwd) -> None:
-    """Create the cluster with the database atomically."""
+    """Create the cluster with its database atomically."""
     part = cluster.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(mode=0o700)

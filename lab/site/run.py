@@ -28,7 +28,7 @@ AGAIN_S = 5.0
 
 @dataclass
 class Started:
-    """A started program with the log; `at`: start time (monotonic)."""
+    """A started program with its log; `at`: start time (monotonic)."""
 
     part: Part
     process: subprocess.Popen[bytes]

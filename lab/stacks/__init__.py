@@ -1,4 +1,4 @@
-"""The QUIC stacks of the lab: one folder for each stack, with a server and the manifest.
+"""The QUIC stacks of the lab: one folder for each stack, with a server and its manifest.
 
 The behaviour file refers to a stack by the folder's name. The server takes `--config FILE`
 (docs/architecture.md) and prints READY. `manifest.toml` has these keys:

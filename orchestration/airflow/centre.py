@@ -101,7 +101,7 @@ def _identity(run: Run, stage: str) -> str:
 
 
 class LoadCentre(FirstflightOperator):
-    """Loads the centre's part of a run into the store: the run's row and the list."""
+    """Loads the centre's part of a run into the store: the run's row and its list."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -162,7 +162,7 @@ def _is_finished(task: str, states: dict[str, Any]) -> bool:
 
 
 class Report(FirstflightOperator):
-    """Records a run's outcome and the missing parts, and creates the report."""
+    """Records a run's outcome and its missing parts, and creates the report."""
 
     template_fields: Sequence[str] = ("run",)
 

@@ -1,4 +1,4 @@
-"""Computes due times: a watch's periods, a scan's repetitions, the report. Times are UTC.
+"""Computes due times: a watch's periods, a scan's repetitions, its report. Times are UTC.
 
 Pure computation, without Airflow: operators pass the values of their run as arguments.
 """

@@ -27,7 +27,7 @@ class Open(FirstflightOperator):
     """Base: creates a run at the centre and offers the inputs to the vantage points; returns the run's id.
 
     `inputs`: stage -> asset; the newest event of the asset names the run that has finished the stage. The
-    first asset gives the new run the date and the list, unless the run fetches a list.
+    first asset gives the new run the date and its list, unless the run fetches a list.
     """
 
     def __init__(self, *, inputs: Mapping[str, Asset] | None = None, **kwargs: Any) -> None:
@@ -181,7 +181,7 @@ class OpenSurvey(Open):
 
 
 class OpenDownloads(Open):
-    """Creates the run of downloads, with the files of the newest crawl, the list, and the newest table."""
+    """Creates the run of downloads, with the files of the newest crawl, its list, and the newest table."""
 
     def execute(self, context: Context) -> str:
         """Create the run; skip if crawl or table is too old, or only a backfill of older ones started it."""

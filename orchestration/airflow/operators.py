@@ -1,4 +1,4 @@
-"""Base operator: runs a `firstflight` command, with the output in the task's log.
+"""Base operator: runs a `firstflight` command, with its output in the task's log.
 
 Tasks for a vantage point set both `queue` and `executor`: with only the queue, Airflow would silently run
 them at the centre (tests/airflow checks every DAG for this).
@@ -68,7 +68,7 @@ class FirstflightOperator(BaseOperator):
         check: bool = True,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Run `firstflight ARGUMENTS`. AirflowException with the last message if it fails.
+        """Run `firstflight ARGUMENTS`. AirflowException with its last message if it fails.
 
         With `check` False the caller decides by the command's results whether it failed. If the DAG is paused
         meanwhile, the command is stopped gracefully; with `resumes` the task continues when the DAG does,

@@ -46,7 +46,7 @@ def of_doctor(settings: Settings, vantage: Vantage | None, *, centre: bool) -> I
 def before(settings: Settings, *, may_send: bool, is_new: bool = True) -> Iterator[Finding]:
     """Yield the findings that matter before a campaign's first fetch, of the parts on this machine.
 
-    `may_send` False: for a dry run. `is_new` False: the run is resumed, and the ports may belong to an engine
+    `may_send` False: for a dry run. `is_new` False: the run is resumed, and its ports may belong to an engine
     that the stage waits for.
     """
     yield machine.files()

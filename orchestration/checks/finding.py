@@ -19,7 +19,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A check's result: the name, a description, and an optional cure.
+    """A check's result: its name, a description, and an optional cure.
 
     `exit_status`: the exit status of a campaign that the finding stops.
     """

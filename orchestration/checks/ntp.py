@@ -11,7 +11,7 @@ _UNSURE_US = 16_000_000  # the kernel's own bound, beyond which it calls a clock
 
 
 class Discipline(NamedTuple):
-    """Whether the clock is synchronised, the maximum error, and the length of a tick, in microseconds."""
+    """Whether the clock is synchronised, its maximum error, and the length of a tick, in microseconds."""
 
     is_synchronised: bool
     error_us: int

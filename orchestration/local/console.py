@@ -51,7 +51,7 @@ class Console:
             progress.print_line(text)
 
     def begin(self, who: str, folders: list[Path]) -> None:
-        """Start following `who`: the stages write progress to these folders, one after the other."""
+        """Start following `who`: its stages write progress to these folders, one after the other."""
         self._running[who] = {folder: progress.written_ns(folder) for folder in folders}
 
     def end(self, who: str) -> None:

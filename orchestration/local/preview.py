@@ -26,7 +26,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Outlined:
-    """A stage with the outline."""
+    """A stage with its outline."""
 
     stage: Stage
     outline: Outline

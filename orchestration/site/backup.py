@@ -159,7 +159,7 @@ def write_store(place: Path, source: Path) -> None:
 
 
 def check_store(place: Path) -> str:
-    """Open the copied store and compare each part of each table with the checksums (`firstflight db check`).
+    """Open the copied store and compare each part of each table with its checksums (`firstflight db check`).
 
     Uses another process, because a process that opens a store confines itself to it.
     """
@@ -168,7 +168,7 @@ def check_store(place: Path) -> str:
 
 
 def _run(program: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    """Run a program and return the output; FirstflightError with the message if it fails."""
+    """Run a program and return the output; FirstflightError with its message if it fails."""
     try:
         done = subprocess.run(
             [program, *arguments], env=environment, capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
 """Transfers a run's inputs from the centre to a vantage point by HTTPS: settings, targets, AS data, lists.
 
-At the centre `publish` writes RUN/inputs.json, which lists every file with the hash; the plugin
+At the centre `publish` writes RUN/inputs.json, which lists every file with its hash; the plugin
 (orchestration/airflow/plugin.py) offers only those files. At the vantage point `fetch` creates a run with the
 same id in the local folder of runs; `offer` checks the centre's answers. docs/design gives the reasons.
 """

@@ -40,7 +40,7 @@ class BadOffer(InputError):
 
 
 class OfferedFile(BaseModel):
-    """One file: the name within the run, the size, the hash."""
+    """One file: its name within the run, its size, its hash."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -30,7 +30,7 @@ _ASIDE = "removed"
 _CAPTURES = ("*.pcap", "*.keys")
 # Seconds to wait for parts that another process loads, after all others are loaded.
 _OTHER_S = 30.0
-# Maximum age of a day's watch that may continue: the last tasks have two days to record missed slots.
+# Maximum age of a day's watch that may continue: its last tasks have two days to record missed slots.
 _WATCH = timedelta(days=3)
 
 
@@ -90,7 +90,7 @@ def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
 
 
 def _is_over(run: Run, report: StageReport) -> bool:
-    """Return whether the stage will not continue: it is done, or was interrupted and the run is stopped."""
+    """Return whether the stage will not continue: it is done, or was interrupted and its run is stopped."""
     return report.state == "done" or (report.state == "interrupted" and run.layout.stop_file.exists())
 
 

@@ -34,7 +34,7 @@ def _addresses(text: str) -> str:
 
 
 class ScanPart(NamedTuple):
-    """A shard of a scheduled scan: the group of tasks, and the pool of tasks that send."""
+    """A shard of a scheduled scan: its group of tasks, and the pool of tasks that send."""
 
     group: str
     shard: Shard
@@ -138,7 +138,7 @@ class VantagePoint(settings.VantagePoint):
 
 
 class VantagePoints(settings.Section):
-    """All vantage points of a site, and the other machines."""
+    """All vantage points of a site, and its other machines."""
 
     vantage: tuple[VantagePoint, ...]
     # For installation: without [store] or [dashboard] these are at the centre.

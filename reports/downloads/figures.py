@@ -20,7 +20,7 @@ _TICKS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 
 @dataclass(frozen=True)
 class Unit:
-    """A figure's unit: the name of the axis, and the size in the store's unit (bit/s, us)."""
+    """A figure's unit: the name of the axis, and its size in the store's unit (bit/s, us)."""
 
     axis: str
     divisor: float

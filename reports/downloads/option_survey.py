@@ -17,7 +17,7 @@ TABLE = "6.1"
 TITLE = "TCP options (section 6.1): percent of the names, and of the addresses, that answered."
 NO_SURVEY = "The run has no survey in the store: its settings need [tcp_options] enabled."
 _NAMES = "names"
-# Columns of the query -> the published column, or ours, and the printed title.
+# Columns of the query -> the published column, or ours, and its printed title.
 _COUNTS = {"asked": "asked", "answered": "answered"}
 _SHARES = {
     "none_share": ("none", "none"),
@@ -35,7 +35,7 @@ _SHARES = {
 
 
 def published() -> list[Value]:
-    """Return the paper's percentages. The paper does not define the whole; the text is about domains."""
+    """Return the paper's percentages. The paper does not define the whole; its text is about domains."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         return [
             Value(row["edition"], TABLE, _NAMES, row["row"], float(row["value"]))

@@ -30,7 +30,7 @@ FILES = {
     "3n": "throughput-by-cdn-means",
     "sizes": "throughput-by-size",
 }
-"""Figure -> the identifier on the page, which is also the base name of the files."""
+"""Figure -> its identifier on the page, which is also the base name of the files."""
 HEADINGS = {"1": "Names with a download", "2": "Sets compared"}
 """Table of the paper -> the heading on the page."""
 BY_SIZE = "Throughput by size of the file"

@@ -47,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Points:
-    """All points in a run, and the query with the answer."""
+    """All points in a run, and the query with its answer."""
 
     points: list[Point]
     answer: Answer

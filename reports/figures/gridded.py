@@ -1,4 +1,4 @@
-"""Draws maps that compare two methods over two conditions: a cell for each place, with the value."""
+"""Draws maps that compare two methods over two conditions: a cell for each place, with its value."""
 
 from __future__ import annotations
 

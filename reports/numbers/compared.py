@@ -47,7 +47,7 @@ def series(
 
 
 def labels(panels: Sequence[Panel]) -> dict[str, int]:
-    """Return each label with the number of values, in order of appearance."""
+    """Return each label with its number of values, in order of appearance."""
     counts: dict[str, int] = {}
     for panel in panels:
         for series in panel.series:

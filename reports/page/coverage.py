@@ -13,7 +13,7 @@ _PART = re.compile(r"(?P<vantage>.+), repetition (?P<repetition>[0-9]+)(?:, shar
 
 @dataclass(frozen=True)
 class Cell:
-    """A vantage point in a repetition: the row of sql/coverage.sql or `None`, and a note on missing parts."""
+    """A vantage point in a repetition: its row of sql/coverage.sql or `None`, and a note on missing parts."""
 
     row: Mapping[str, Any] | None
     lacks: str | None

@@ -21,7 +21,7 @@ _LONGEST = 60  # characters of external text, so that a line in a table stays on
 
 
 def collect(store: Store, run: str) -> tuple[str, Handshakes]:
-    """Return the id of `run` (an id, or `newest`: the newest with handshakes), and the handshakes.
+    """Return the id of `run` (an id, or `newest`: the newest with handshakes), and its handshakes.
 
     UsageError if the store has no handshake of the run.
     """
@@ -258,4 +258,4 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         ),
     ),
 }
-"""Name of a part, as in Handshakes -> the title and columns."""
+"""Name of a part, as in Handshakes -> its title and columns."""

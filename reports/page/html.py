@@ -31,7 +31,7 @@ Drawing = Callable[..., Figure]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on the page in two widths (one is visible), with the data and queries.
+    """A figure on the page in two widths (one is visible), with its data and queries.
 
     `name`: the identifier, and the base name of the files; `source`: the figure in a paper, or empty.
     """
@@ -51,7 +51,7 @@ class Drawn:
         return csv_url(self.data)
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the wide figure in all formats, and the data as CSV, to `folder`; return the paths.
+        """Write the wide figure in all formats, and its data as CSV, to `folder`; return the paths.
 
         FirstflightError if a file cannot be written.
         """
@@ -73,7 +73,7 @@ def drawn(
     source: str = "",
     **questions: Answer,
 ) -> Drawn:
-    """Draw a figure in both widths; `questions`: the answers, by the name of their SQL on the page."""
+    """Draw a figure in both widths; `questions`: its answers, by the name of their SQL on the page."""
     wide, narrow = (
         Markup(svg.inline(draw(size=size), f"{name}-{size.name}", title, description)) for size in style.SIZES
     )

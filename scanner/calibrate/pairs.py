@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Step(NamedTuple):
-    """One run of an engine: the folder, the side, and whether it takes the pairs with the probe first."""
+    """One run of an engine: its folder, its side, and whether it takes the pairs with the probe first."""
 
     name: str
     side: str

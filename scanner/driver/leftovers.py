@@ -12,7 +12,7 @@ from firstflight.run.engines import await_engine
 from firstflight.system import files, progress
 from scanner.driver.segments import closed_segments
 
-# Engines do not wait for the disk between two packets, so their last segments may only be in the cache.
+# Engines do not wait for the disk between two packets, so their last segments may only be in its cache.
 SET_ASIDE = ".cut"
 
 

@@ -29,7 +29,7 @@ def arguments(
     shard: Shard = WHOLE,
     initial_size: int | None = None,
 ) -> list[str]:
-    """Return the command line of `firstflight-prober`, with the files in `folder`.
+    """Return the command line of `firstflight-prober`, with its files in `folder`.
 
     `listed` false: there is no targets.csv, and all probes come from the feed. `ports`: source ports
     (default: all of the vantage point's ports). `initial_size`: UDP payload of Initials (`Probe.size_of`).

@@ -25,7 +25,7 @@ STATE = "engine.json"
 
 
 class Engine(NamedTuple):
-    """An engine in messages: the name, and a text about the results after a stop."""
+    """An engine in messages: its name, and a text about the results after a stop."""
 
     name: str
     kept: str

@@ -1,4 +1,4 @@
-"""The CDN of each handshake, from the name and the aliases in the resolve stage (docs/definitions.md).
+"""The CDN of each handshake, from the name and its aliases in the resolve stage (docs/definitions.md).
 
 Memory holds the contacted names, and four bytes for each.
 """

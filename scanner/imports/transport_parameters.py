@@ -28,7 +28,7 @@ NAMES = {
     0x20: "max_datagram_frame_size",
     0x2AB2: "grease_quic_bit",
 }
-# Code points of min_ack_delay, newest first (draft-ietf-quic-ack-frequency and the predecessors).
+# Code points of min_ack_delay, newest first (draft-ietf-quic-ack-frequency and its predecessors).
 MIN_ACK_DELAY = (0xFF04DE1B, 0xFF04DE1A, 0xFF03DE1A, 0xFF02DE1A, 0xDE1A)
 _FLAGS = frozenset({0x0C, 0x2AB2})
 _BYTES = frozenset({0x00, 0x02, 0x0D, 0x0F, 0x10, 0x11})

@@ -1,4 +1,4 @@
-"""Runs `firstflight-resolve` for the resolve stage: the list of names, the arguments, the failures."""
+"""Runs `firstflight-resolve` for the resolve stage: its list of names, its arguments, its failures."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 It is cdn_watch in the IMC 2024 paper. It probes the names of the target list once a minute, and `owned`
 names more often. One stage is one period. All times are planned before the period starts
-(`scanner.planned.probes`), and the prober keeps them. A planned probe that is not sent is a row with the
+(`scanner.planned.probes`), and the prober keeps them. A planned probe that is not sent is a row with its
 reason. A killed stage resumes with the rest of the period. A stage that starts after the period has ended
 records the missed slots and sends no packets.
 """

@@ -1,4 +1,4 @@
-"""The port of `store serve`, and the login. This module does not import the engine."""
+"""The port of `store serve`, and its login. This module does not import the engine."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _WRAPPING = re.compile(
 
 
 def refusal(error: EngineError, folder: Path) -> Refusal:
-    """Return the engine's error as clients expect it: the code, and the message without chDB's wrapping.
+    """Return the engine's error as clients expect it: its code, and its message without chDB's wrapping.
 
     Paths are relative to `folder`, so clients do not see where the store is.
     """

@@ -1,6 +1,6 @@
 """Landlock (landlock(7)): restricts this process to named folders and files.
 
-A ruleset binds the calling thread and the later descendants, so it must precede the engine's threads.
+A ruleset binds the calling thread and its later descendants, so it must precede the engine's threads.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False)
 
 
 def seal(store: Path) -> None:
-    """Forbid this thread and the descendants to write files of `store` that hold tables or rows.
+    """Forbid this thread and its descendants to write files of `store` that hold tables or rows.
 
     Call this in a process that only reads and that holds the store's lock, before it loads the engine; in
     other processes it does nothing. The engine opens the newest of each table's deduplication_logs for

@@ -1,7 +1,7 @@
 """seccomp (seccomp(2)): forbids this process to create sockets and to start programs.
 
 Existing sockets stay usable, and a listening one accepts connections. A refused call returns EPERM, which the
-engine reports like any other error. The filter binds the calling thread and the later descendants.
+engine reports like any other error. The filter binds the calling thread and its later descendants.
 """
 
 from __future__ import annotations

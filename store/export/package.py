@@ -33,7 +33,7 @@ _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 class _Hashed:
-    """A file that is written once; the SHA-256 and size are known without reading it again."""
+    """A file that is written once; its SHA-256 and size are known without reading it again."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""The load log (`load_file`): the file, and the origin, from which each unit was loaded."""
+"""The load log (`load_file`): the file, and its origin, from which each unit was loaded."""
 
 from __future__ import annotations
 

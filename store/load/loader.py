@@ -104,7 +104,7 @@ def load_run_folder(
 ) -> list[Result]:
     """Load all record files of `run` and the run's own row; call `on_result` after each file.
 
-    `shown`: the folder for the progress, which is in rows, and the label. `replace`: also rows of other
+    `shown`: the folder for the progress, which is in rows, and its label. `replace`: also rows of other
     origins are replaced (store/load/origin.py).
 
     `url` names the store (`None`: FIRSTFLIGHT_STORE, else the default). With `key`, load only the record

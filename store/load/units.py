@@ -34,7 +34,7 @@ class Entries(NamedTuple):
 
 def read_entries(store: Store, opened: RecordFile, content: Content) -> Entries:
     """Return the entries for a record file; InputError if the store has the units by shards."""
-    # Only the entries for this file and the units: the load log grows with every loaded file.
+    # Only the entries for this file and its units: the load log grows with every loaded file.
     units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
     rows = store.rows(
         f"SELECT * FROM {load_log.table(store)} FINAL WHERE kind = {{kind:String}} "
@@ -88,7 +88,7 @@ class Units:
         self._units: list[Unit] = sorted(set(content.rows) | removed)
 
     def all_there(self) -> bool:
-        """Return whether each unit was completely loaded from this content and the rows still exist."""
+        """Return whether each unit was completely loaded from this content and its rows still exist."""
         return not self._whole and all(
             unit in self._logged
             and self._logged[unit]["state"] == "loaded"

@@ -1,6 +1,6 @@
 """Finds the end of a block's columns, from the lengths that ClickHouse's types imply.
 
-From protocol revision 54454 on, the wire format has a byte between the type of a column and the values; the
+From protocol revision 54454 on, the wire format has a byte between the type of a column and its values; the
 format `Native`, which the engine reads and writes, does not. To insert or remove that byte, only the end of
 each column is needed: this module decodes no values, so the engine's bytes pass unchanged.
 """

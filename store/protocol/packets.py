@@ -227,5 +227,5 @@ def packet(number: Server) -> bytes:
 
 
 def data(number: Server) -> bytes:
-    """Return the header for a packet with a block: the number, and an empty name of a temporary table."""
+    """Return the header for a packet with a block: its number, and an empty name of a temporary table."""
     return varint(number) + text("")

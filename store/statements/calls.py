@@ -72,7 +72,7 @@ def refused_structure(engine: Engine, parsed: Parsed) -> str | None:
 
 
 def _is_text(parsed: Parsed, first: range) -> bool:
-    """Return whether this is the scalar function `format`: the first argument is a template."""
+    """Return whether this is the scalar function `format`: its first argument is a template."""
     token = parsed.at(first.start)
     called = parsed.at(first.start - 2).text.lower()
     return called == "format" and token.kind is Kind.LITERAL and not re.fullmatch(r"\w+", token.text)

@@ -1,4 +1,4 @@
-"""Checks a dictionary's source, which must be this store, and the layout, which must be in memory."""
+"""Checks a dictionary's source, which must be this store, and its layout, which must be in memory."""
 
 from __future__ import annotations
 

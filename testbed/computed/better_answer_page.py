@@ -99,7 +99,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class Derived:
-    """A table computed from the trials of the experiments `sources`: the lines, summary and panels."""
+    """A table computed from the trials of the experiments `sources`: its lines, summary and panels."""
 
     title: str
     source: str

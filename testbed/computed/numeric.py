@@ -111,7 +111,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A computed figure: the rows, the published values, and notes on disagreements."""
+    """A computed figure: its rows, the published values, and notes on disagreements."""
 
     title: str
     source: str

@@ -1,4 +1,4 @@
-"""Summary and plot of a computed figure: the values, the published values, and whether they agree."""
+"""Summary and plot of a computed figure: its values, the published values, and whether they agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixed and varied conditions of an experiment: every cell field with the values."""
+"""The fixed and varied conditions of an experiment: every cell field with its values."""
 
 from __future__ import annotations
 

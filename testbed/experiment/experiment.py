@@ -107,7 +107,7 @@ class Experiment(BaseModel):
 
 
 def _value(field: str, given: dict[str, Any]) -> Any:
-    """Return the value of a cell's field, or the default if it is not given."""
+    """Return the value of a cell's field, or its default if it is not given."""
     value = given.get(field, Cell.model_fields[field].default)
     return tuple(value) if isinstance(value, list) else value
 

@@ -1,1 +1,1 @@
-"""The guest, user-mode Linux with a simulated clock, and the build."""
+"""The guest, user-mode Linux with a simulated clock, and its build."""

@@ -106,7 +106,7 @@ def codename(release: Path = RELEASE) -> str:
 
 
 def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], str]:
-    """Return the sources of release `name` and the backports, and the name of the backports suite.
+    """Return the sources of release `name` and its backports, and the name of the backports suite.
 
     Address, components and keyring come from the machine's own sources, so the mirrors are the same.
     Sources of other archives are skipped. UsageError if no source belongs to this release.
@@ -208,6 +208,6 @@ class Archive:
 
 
 def open_archive(folder: Path, priority: int = PRIORITY) -> Archive:
-    """Return the machine's mirror with the release's backports; apt state is in a new folder in `folder`."""
+    """Return the machine's mirror with its release's backports; apt state is in a new folder in `folder`."""
     sources, suite = with_backports(read_sources(), codename())
     return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite, priority)

@@ -104,7 +104,7 @@ def run(
             "LD_PRELOAD": str(built.seeded),
             "FIRSTFLIGHT_SEED": str(seed),
             "TMPDIR": str(SHARED_MEMORY),
-            # The kernel creates a folder for itself below HOME; the working directory is the job's folder.
+            # The kernel creates a folder for itself below HOME; its working directory is the job's folder.
             "HOME": str(scratch.absolute()),
         }
         with (scratch / "console").open("wb") as console, processor.reserved(cache()) as processors:

@@ -23,7 +23,7 @@ from testbed.guest.debian_package import Archive, open_archive
 
 PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
-# One patch per change of the source; each starts with the reason.
+# One patch per change of the source; each starts with its reason.
 CHANGES = Path(__file__).with_name("changes")
 # Program -> Debian package that contains it.
 NEEDED = {name: name for name in ("gcc", "make", "flex", "bison", "bc", "tar", "perl", "patch")}
@@ -43,7 +43,7 @@ def changes() -> list[Path]:
 
 
 def key(version: str, made_by: str) -> str:
-    """Return a kernel's folder name: the source's Debian version, and a hash of version and recipe."""
+    """Return a kernel's folder name: its source's Debian version, and a hash of version and recipe."""
     digest = hashlib.sha256(f"{PACKAGE}\0{version}\0{made_by}".encode()).hexdigest()
     return f"linux-{version}-{digest[:16]}"
 
@@ -147,7 +147,7 @@ def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs:
 
 
 def _step(argv: list[str], folder: Path) -> None:
-    """Run a program of the build; FirstflightError with the last message if it fails."""
+    """Run a program of the build; FirstflightError with its last message if it fails."""
     # make passes the options through these variables, if this runs below `make testbed-setup`.
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))

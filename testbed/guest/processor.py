@@ -1,6 +1,6 @@
 """Gives each guest a processor of the machine.
 
-A guest has one processor, and the processes on the host take turns at each system call. If these processes
+A guest has one processor, and its processes on the host take turns at each system call. If these processes
 run on two processors of the host, each turn wakes one up, which takes tens of microseconds on a virtual
 machine. On one processor a turn takes two microseconds.
 """

@@ -1,4 +1,4 @@
-"""Measures evaluate experiments. A module here is a measure; the file name is the name in TOML files.
+"""Measures evaluate experiments. A module here is a measure; its file name is the name in TOML files.
 
 Folders hold parts that several measures share.
 """

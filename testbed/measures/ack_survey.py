@@ -53,8 +53,8 @@ class AckSurvey(Experiment):
 class Client:
     """A client. Numbers are medians over completed trials without a request; null without any.
 
-    `takes_requests`: the transport parameters contain min_ack_delay. The server then requested `asked_ratio`,
-    and the client's ratio was `asked_eliciting_per_ack`. `follows`: it takes requests, and the ratio was
+    `takes_requests`: its transport parameters contain min_ack_delay. The server then requested `asked_ratio`,
+    and the client's ratio was `asked_eliciting_per_ack`. `follows`: it takes requests, and its ratio was
     within a fifth of the requested one. `packet_bytes`: mean IP bytes of all the packets. `packets_each`:
     datagrams received per packet sent, as a device's counters would show.
     """

@@ -35,7 +35,7 @@ class Timer(OfPaper):
 
 
 class DefaultPto(Experiment):
-    """The client's PTO before any RTT sample, and the second flight (paper 000, Table 4)."""
+    """The client's PTO before any RTT sample, and its second flight (paper 000, Table 4)."""
 
     timer: tuple[Timer, ...] = Field(default=(), description="Published values.")
     accept: tuple[Accept, ...] = Field(default=(), description="Expected values of the default PTO.")

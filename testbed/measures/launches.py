@@ -1,4 +1,4 @@
-"""How precisely a server's datagrams leave at their launch times, and the congestion window (paper 001).
+"""How precisely a server's datagrams leave at their launch times, and its congestion window (paper 001).
 
 The server's log has the launch time and authentication tag of each datagram. The tag joins the log with the
 capture at the start of the link. It replaces the packet number, because tags are unique in a connection.
@@ -56,7 +56,7 @@ class Launches:
     """A cell. Numbers are medians over completed trials; null without any.
 
     `datagrams`: the datagrams with a known launch time and capture time. `late_p50_us`: the median lateness;
-    `precision_ms`: the standard deviation, of the population. `reductions`: window reductions; `rollbacks`:
+    `precision_ms`: its standard deviation, of the population. `reductions`: window reductions; `rollbacks`:
     reductions after which the window jumped back to the previous size. `rolling_s`: the longest time in which
     every rollback restored the same size. `windows`: the windows of the first trial, in seconds and bytes.
     """
@@ -186,7 +186,7 @@ def _is_of(published: Launched, cell: Cell) -> bool:
 
 
 def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Window]]]:
-    """Yield, for each trial in a block, how late the datagrams left in ns, and the windows.
+    """Yield, for each trial in a block, how late the datagrams left in ns, and its windows.
 
     InputError if there is no log or capture.
     """

@@ -14,19 +14,19 @@ version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE},
             crate, if it is not the workspace's. Stacks with `source` or `packaged` report their version
 alpn        the client's protocol; default: h3
 http        the value of `http` in the client's requests; default: 3
-bodies      true: the server sends response bodies with a length that the cell chooses
+bodies      true: its server sends response bodies with a length that the cell chooses
 certificate_keys  kinds of keys that the server signs with; default: all kinds that a cell may have
 controllers the server's congestion controllers
-ack_requests  the reordering behaviours that the server can request by ACK_FREQUENCY; empty: the server
+ack_requests  the reordering behaviours that the server can request by ACK_FREQUENCY; empty: its server
             sends no such frame
 answers     the server's answers; default: both. A server without `iack` cannot wait for a certificate
-gso         true: the server can send several datagrams as one; `always`: it cannot turn this off
-qlog        true: the client writes a qlog file of each connection into the folder QLOGDIR
+gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
+qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 logging     the program that writes qlog files, if the client is built without qlog
-launch_times  true: the server sets the time at which fq and etf send each datagram, including datagrams
+launch_times  true: its server sets the time at which fq and etf send each datagram, including datagrams
             sent as one
-server_log  true: the server writes the launch time of each datagram, and the congestion window
-polls       true: the client polls without reading a clock, so a guest's clock advances while it computes.
+server_log  true: its server writes the launch time of each datagram, and its congestion window
+polls       true: its client polls without reading a clock, so a guest's clock advances while it computes.
             Such runs are not reproducible
 not_with    servers that the client does not complete with, and why; such trials are `unavailable`
 unavailable why client and server are unavailable; trials have the outcome `unavailable`

@@ -1,6 +1,6 @@
 """The source distribution of a Python package that contains the source of a stack in another language.
 
-pip fetches it with the pinned hash ([source.archive] in testbed/stacks/NAME.toml). It does not install it.
+pip fetches it with its pinned hash ([source.archive] in testbed/stacks/NAME.toml). It does not install it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from testbed.guest import compiler
 
 
 class Archive(BaseModel):
-    """A source distribution and the SHA-256; the stack's folder in it and the version."""
+    """A source distribution and its SHA-256; the stack's folder in it and its version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     package: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -34,7 +34,7 @@ def fetch(archive: Archive, scratch: Path) -> Path:
     pinned = scratch / "pinned.txt"
     line = f"{archive.package}=={archive.release} --hash=sha256:{archive.sha256}\n"
     pinned.write_text(line, encoding="utf-8")
-    # The package needs a newer Python than firstflight; the C sources do not.
+    # The package needs a newer Python than firstflight; its C sources do not.
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     argv += ["--no-binary", archive.package, "--ignore-requires-python", "--require-hashes"]
     argv += ["--requirement", str(pinned), "--dest", str(scratch / "fetched")]

@@ -1,4 +1,4 @@
-"""Changes to a stack's source: text that occurs once in a file, and the replacement."""
+"""Changes to a stack's source: text that occurs once in a file, and its replacement."""
 
 from __future__ import annotations
 

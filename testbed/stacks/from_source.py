@@ -91,7 +91,7 @@ def build_fetched(name: str, source: Source, jobs: int) -> Path:
 def build(name: str, source: Source, folder: Path, jobs: int, stamp: str = "") -> Path:
     """Build a stack from `folder` and return the program; this replaces an earlier build.
 
-    `stamp`: the version and, on a second line, the key; default: the folder's commit. InputError if `folder`
+    `stamp`: its version and, on a second line, its key; default: the folder's commit. InputError if `folder`
     is not a folder; FirstflightError if a command fails or no program results.
     """
     if not folder.is_dir():
@@ -103,7 +103,7 @@ def build(name: str, source: Source, folder: Path, jobs: int, stamp: str = "") -
         locked(out.with_name(f"{out.name}.lock"), f"the testbed's folder for {name}"),
         explain_os_errors(out),
     ):
-        # A build contains the folder's path, so it is made in place; the version is written last.
+        # A build contains the folder's path, so it is made in place; its version is written last.
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         with tempfile.TemporaryDirectory(prefix=f"changed-{name}.", dir=cache()) as scratch:
@@ -129,7 +129,7 @@ def _build_folder(name: str) -> Path:
 
 
 def _stamp(name: str) -> str:
-    """Return the version of NAME's build, and the key on a second line if from an archive; or empty."""
+    """Return the version of NAME's build, and its key on a second line if from an archive; or empty."""
     try:
         return (_build_folder(name) / _VERSION).read_text(encoding="utf-8")
     except OSError:

@@ -205,7 +205,7 @@ def job(block: Block) -> dict[str, Any]:
 
 
 def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
-    """Return the rows for the files of testbed/trials/inside.py in `folder`, and the standard error.
+    """Return the rows for the files of testbed/trials/inside.py in `folder`, and its standard error.
 
     `of_run`: columns that all trials share.
     """

@@ -20,7 +20,7 @@ def done(rows: Sequence[Row]) -> list[Row]:
 
 
 def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, list[Row]]]:
-    """Return the cells of `rows` in the experiment's order, each with the rows.
+    """Return the cells of `rows` in the experiment's order, each with its rows.
 
     InputError if a row belongs to a cell that the experiment does not have.
     """

@@ -122,7 +122,7 @@ def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -
 
 
 def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
-    """Return a program's next line, or the remaining output if it exited; TimeoutError after `limit_s` s."""
+    """Return a program's next line, or its remaining output if it exited; TimeoutError after `limit_s` s."""
     assert process.stdout is not None
     return next_line(process.stdout, limit_s)
 

@@ -146,7 +146,7 @@ def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
 def run(
     planned: Plan, jobs: int, say: Callable[[Block, Sequence[Row], float], None], *, captures: bool
 ) -> None:
-    """Run the missing blocks, `jobs` guests at a time. Call `say` after each with the wall time in s.
+    """Run the missing blocks, `jobs` guests at a time. Call `say` after each with its wall time in s.
 
     UsageError, before any block starts, if another series writes to the same folder or if the guests of a
     block cannot start here.

@@ -1,4 +1,4 @@
-"""The row for a trial (record kind testbed_trial): the cell, the outcome and values from the capture."""
+"""The row for a trial (record kind testbed_trial): its cell, its outcome and values from the capture."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
 def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
     """Return `row`, the result of `without_trial`, completed with a finished trial.
 
-    `trial`: the record by testbed/trials/inside.py; `captured`: the content of the guest's captures.
+    `trial`: its record by testbed/trials/inside.py; `captured`: the content of the guest's captures.
     """
     connections = [
         connection for connection in captured.connections if is_of(connection["start_time_ns"], trial)

@@ -9,7 +9,7 @@ from testbed import stacks
 from testbed.trials.trial_row import Row
 
 Version = tuple[str, str, str]
-"""A stack, the side (`client` or `server`), and the version."""
+"""A stack, its side (`client` or `server`), and its version."""
 
 
 def of(rows: Sequence[Row]) -> set[Version]:

@@ -1,4 +1,4 @@
-//! A recorded handshake with the packets decrypted.
+//! A recorded handshake with its packets decrypted.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub struct Recording {
     pub datagrams: Vec<Datagram>,
 }
 
-/// A UDP datagram of the recording: the time, whether the client sent it, and the payload.
+/// A UDP datagram of the recording: its time, whether the client sent it, and its payload.
 struct Sent {
     at_ns: u64,
     from_client: bool,
@@ -77,7 +77,7 @@ fn link_header(link: u32) -> Option<&'static [u8]> {
     match link {
         // Ethernet: addresses (all zero on loopback), type.
         1 => Some(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00]),
-        // PPP: the protocol.
+        // PPP: its protocol.
         9 => Some(&[0, 0x21]),
         _ => None,
     }

@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::PAUSE;
 use crate::batch::{self, BATCH, Batch, Route};
 
-/// Control stream: the type, and SETTINGS with a QPACK table of 0 (RFC 9114 6.2.1, 7.2.4).
+/// Control stream: its type, and SETTINGS with a QPACK table of 0 (RFC 9114 6.2.1, 7.2.4).
 const CONTROL: [u8; 5] = [0x00, 0x04, 0x02, 0x01, 0x00];
 
 /// A header section with the static table of QPACK (RFC 9204 appendix A) and literal values: status 200, content-length

@@ -64,7 +64,7 @@ pub struct Trim<'a> {
 /// A capture's names.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureName<'a> {
-    /// The name in messages: the path as given.
+    /// The name in messages: its path as given.
     pub shown: &'a str,
     /// The name in records.
     pub source_file: &'a str,

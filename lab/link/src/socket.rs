@@ -90,7 +90,7 @@ impl Receiver {
 
     fn listen(&self) -> io::Result<()> {
         let address = link_address(0);
-        // SAFETY: a sockaddr_ll and the size.
+        // SAFETY: a sockaddr_ll and its size.
         let result = unsafe {
             libc::bind(
                 self.socket.as_raw_fd(),
@@ -176,7 +176,7 @@ impl Receiver {
             tp_drops: 0,
         };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: room for a tpacket_stats and the length.
+        // SAFETY: room for a tpacket_stats and its length.
         let result = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -214,7 +214,7 @@ impl Sender {
 
     pub fn send(&self, interface: c_int, frame: &[u8]) -> io::Result<()> {
         let address = link_address(interface);
-        // SAFETY: a buffer with the length, and a sockaddr_ll with the size.
+        // SAFETY: a buffer with its length, and a sockaddr_ll with its size.
         let sent = unsafe {
             libc::sendto(
                 self.socket.as_raw_fd(),
@@ -263,7 +263,7 @@ fn link_address(interface: c_int) -> libc::sockaddr_ll {
 }
 
 fn set<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: a plain value with the size; the kernel copies it.
+    // SAFETY: a plain value with its size; the kernel copies it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

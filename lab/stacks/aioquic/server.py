@@ -123,7 +123,7 @@ class HeldProtocol(QuicConnectionProtocol):
         return self._chosen
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Start HTTP/3 after the handshake; earlier, the SETTINGS would be part of the first flight."""
+        """Start HTTP/3 after the handshake; earlier, its SETTINGS would be part of the first flight."""
         if isinstance(event, HandshakeCompleted) and event.alpn_protocol == "h3":
             self._http = H3Connection(self._quic)
         answer = self._endpoint.http if self._endpoint else None

@@ -31,7 +31,7 @@ type transport struct {
 	GSO bool `json:"gso"`
 }
 
-// echKey is an ECHConfig and the private key, in base64 in JSON.
+// echKey is an ECHConfig and its private key, in base64 in JSON.
 type echKey struct {
 	Config []byte `json:"config"`
 	Key    []byte `json:"key"`

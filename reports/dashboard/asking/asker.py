@@ -33,7 +33,7 @@ _QUESTIONS_EACH = 2000
 
 @dataclass(frozen=True)
 class Question:
-    """A named query with the parameters and the format of the answer; `rolled_up` as in `query.asked_of`."""
+    """A named query with its parameters and the format of the answer; `rolled_up` as in `query.asked_of`."""
 
     name: str
     given: Mapping[str, str]

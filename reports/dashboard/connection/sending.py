@@ -140,7 +140,7 @@ class _Answer:
             self._is_sent = True
             start, self._start = self._start, None
             await self._send(start)
-        # A stream of events stops by itself, and the connection closes if the client reads no data.
+        # A stream of events stops by itself, and its connection closes if the client reads no data.
         until = asyncio.get_running_loop().time() + _BEGIN_S + size / _BYTES_PER_S
         self.limit.reschedule(None if self._is_stream else until)
 

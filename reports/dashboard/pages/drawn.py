@@ -43,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the head, which has the time in seconds since 1970 if it is a time, and the cells."""
+    """A row: its head, which has the time in seconds since 1970 if it is a time, and the cells."""
 
     head: Cell
     cells: Sequence[Cell]
@@ -185,7 +185,7 @@ def _cell(panel: Panel, row: Mapping[str, Any], name: str) -> Cell:
 
 
 def _head(x: Any) -> Cell:
-    """Return the head of a row of a chart, with the time."""
+    """Return the head of a row of a chart, with its time."""
     stamp = datetime.fromisoformat(str(x)).replace(tzinfo=UTC).timestamp()
     return Cell(html.plain(str(x)), stamp)
 

@@ -20,7 +20,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "downloads": ("since", "until", "vantage", "cdn", "step"),
     "handshakes": ("since", "until", "vantage", "cdn", "step"),
 }
-"""Page -> the filters, in the order of the form."""
+"""Page -> its filters, in the order of the form."""
 STEPS = ("day", "week", "month")
 WATCH_STEPS = ("hour", "day")
 _TYPES = {"since": "Date", "until": "Date", "top": "UInt32", "vantage": "String", "cdn": "String"}

@@ -12,7 +12,7 @@ MOST_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Page:
-    """A page: the HTML and status."""
+    """A page: its HTML and status."""
 
     content: bytes
     status: int = 200

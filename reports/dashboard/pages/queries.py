@@ -29,7 +29,7 @@ _FILES = {
 
 
 async def index(request: Request) -> Response:  # noqa: ARG001
-    """`/queries`: every named query with the question."""
+    """`/queries`: every named query with its question."""
     return HTMLResponse(
         html.render("queries.html", here="/queries", queries=[query.load(name) for name in query.names()])
     )

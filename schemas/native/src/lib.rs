@@ -1,4 +1,4 @@
-//! Rows of record kinds in native programs. Each column is declared once, with the name and Rust type.
+//! Rows of record kinds in native programs. Each column is declared once, with its name and Rust type.
 //!
 //! [`columns!`] declares a struct with the columns in a record kind, or with consecutive columns of it, as fields. The
 //! struct defines their names, types and nullability; `schemas/records/KIND.yaml` describes their meaning. A test in

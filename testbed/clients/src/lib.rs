@@ -1,6 +1,6 @@
 //! Shared code of the testbed's clients in Rust: the program around an exchange, TLS with ring, and the bytes of one
 //! HTTP/3 request. `firstflight_contract` has requests and answers. A client is a file in `src/bin` or a standalone
-//! package (`testbed/clients/tquic`, `msquic`, `quiche`). It makes connections and exchanges bytes with the stack.
+//! package (`testbed/clients/tquic`, `msquic`, `quiche`). It makes connections and exchanges bytes with its stack.
 //!
 //! | module | |
 //! | --- | --- |

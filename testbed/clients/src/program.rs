@@ -1,4 +1,4 @@
-//! A client as a program: the arguments, the networks that it may contact, and one answer per request.
+//! A client as a program: its arguments, the networks that it may contact, and one answer per request.
 
 use crate::http;
 use firstflight_contract::answer::now_ns;

@@ -82,7 +82,7 @@ def _published(experiment: Gains, answering: Answering) -> Fitted | None:
 
 
 def _our_line(published: Fitted, gains: Sequence[Gain]) -> tuple[Straight | None, int]:
-    """Return our line at the RTTs of the published one, and the number of clients."""
+    """Return our line at the RTTs of the published one, and its number of clients."""
     name = f"{published.answering}_first_stream_ms"
     points = [
         (gain.client, (gain.rtt_ms, getattr(gain, name)))

@@ -25,7 +25,7 @@ LEAST = 5
 
 @dataclass(frozen=True)
 class Trend:
-    """Kendall's S of `places` values, the two-sided p, and the line's change from first to last place."""
+    """Kendall's S of `places` values, its two-sided p, and the line's change from first to last place."""
 
     places: int
     s: int

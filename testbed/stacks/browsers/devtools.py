@@ -27,7 +27,7 @@ class BrowserClosed(FirstflightError):
 
 
 class DevTools:
-    """A browser's process and the pipe."""
+    """A browser's process and its pipe."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         reads, self._commands = _pipe()

@@ -1,4 +1,4 @@
-"""A browser controlled by the Marionette protocol over TCP: JSON arrays, each prefixed with the length."""
+"""A browser controlled by the Marionette protocol over TCP: JSON arrays, each prefixed with its length."""
 
 from __future__ import annotations
 

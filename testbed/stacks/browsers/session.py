@@ -1,7 +1,7 @@
 """Shared code of browser clients (downloader/clients/contract.py): load a resource by HTTP/3, headless.
 
 Each request uses a new connection and no session to resume. A browser can contact only the request's address:
-it resolves only the request's name, and the background services are off. Addresses outside the networks of
+it resolves only the request's name, and its background services are off. Addresses outside the networks of
 allow-net are refused anyway, because browsers are meant for namespaces without Internet access. A browser
 would follow a redirect to the same host; the testbed's servers send no redirects.
 """
@@ -131,7 +131,7 @@ def program(name: str) -> str:
 
 
 def printed(name: str, *arguments: str) -> str:
-    """Return a program's output; FirstflightError with the message if it fails."""
+    """Return a program's output; FirstflightError with its message if it fails."""
     process = children.start([program(name), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     stdout, stderr = (text.decode(errors="replace").strip() for text in children.finished(process))
     if process.returncode:
@@ -158,7 +158,7 @@ def serve(
 ) -> None:
     """Answer requests until the end of standard input. Arguments as in `shared.permitted`.
 
-    `start` starts a browser for a destination, with the files in a folder, until a time of time.monotonic.
+    `start` starts a browser for a destination, with its files in a folder, until a time of time.monotonic.
     Exits with status 2 and one sentence if an argument or a line is invalid.
     """
     try:

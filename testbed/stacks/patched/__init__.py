@@ -7,7 +7,7 @@ go        the patched module; the server is lab/stacks/quic-go, built with the t
 crate     the patched crate, `library` the folder of the server's own crate (built with the
           feature NAME), and `main` the program
 add       files next to changes.toml to add to the copy
-[[change]]   file, old, new: text that occurs once, and the replacement
+[[change]]   file, old, new: text that occurs once, and its replacement
 
 The copy is made in the user's cache folder from the source that the package manager fetched for the build.
 This repository contains no part of the stack.
@@ -97,7 +97,7 @@ def changed(name: str, patched: Patched, original: Path) -> Path:
         return folder
     part = folder.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
-    # Go's module cache is read-only. A copy with the permissions could not be changed or removed.
+    # Go's module cache is read-only. A copy with its permissions could not be changed or removed.
     shutil.copytree(original, part, copy_function=shutil.copyfile)
     for directory in (part, *(path for path in part.rglob("*") if path.is_dir())):
         directory.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A block's files: their names, the rows, and a hash over the reproducible files."""
+"""A block's files: their names, its rows, and a hash over the reproducible files."""
 
 from __future__ import annotations
 

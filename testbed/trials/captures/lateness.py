@@ -15,7 +15,7 @@ _SAME = slice(64)
 
 
 class Lateness:
-    """Datagrams that entered the link, in order of time, each with the lateness in ns."""
+    """Datagrams that entered the link, in order of time, each with its lateness in ns."""
 
     def __init__(self, came_in: Path, came_out: Path, delay_ms: float) -> None:
         """Read two captures with nanoseconds, as the guest's tcpdump writes them."""

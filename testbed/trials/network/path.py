@@ -51,7 +51,7 @@ _OF_SERVER = {
 
 
 def macs(number: str) -> tuple[str, str]:
-    """Return the MAC addresses of an end's device and the peer in LINK; `number` as in _ENDS."""
+    """Return the MAC addresses of an end's device and its peer in LINK; `number` as in _ENDS."""
     return f"02:00:00:00:0{number}:02", f"02:00:00:00:0{number}:01"
 
 
@@ -171,7 +171,7 @@ def _script(
 ) -> str:
     rules = []
     for name, address, indices in ((CLIENT, CLIENT_IP, to_client), (SERVER, SERVER_IP, to_server)):
-        # numgen counts from 0 and restarts with the rule; the modulus is beyond any trial's datagrams.
+        # numgen counts from 0 and restarts with its rule; the modulus is beyond any trial's datagrams.
         numbers = ", ".join(str(index - 1) for index in sorted(indices))
         if numbers:
             rules.append(

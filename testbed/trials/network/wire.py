@@ -54,7 +54,7 @@ def commands() -> list[list[str]]:
 
 
 def configuration(cell: Cell, lateness: Path) -> dict[str, Any]:
-    """Return the configuration of the lab's link for a cell (lab/link/README.md), with the log `lateness`."""
+    """Return the configuration of the lab's link for a cell (lab/link/README.md), with its log `lateness`."""
     client, server = (
         {"name": name, "interface": device, "mac": mac, "gateway": gateway, "addresses": [ip]}
         for name, device, mac, gateway, ip in (

@@ -59,7 +59,7 @@ impl Lengths {
         self.0 = None;
     }
 
-    /// The most frequent length and the number of packets. Among equally frequent lengths, the longest.
+    /// The most frequent length and its number of packets. Among equally frequent lengths, the longest.
     pub fn mode(&self) -> Option<(u64, u64)> {
         let counts = self.0.as_ref()?;
         let (&bytes, &packets) = counts.iter().max_by_key(|&(_, packets)| packets)?;

@@ -48,7 +48,7 @@ impl JsonLines {
     }
 }
 
-/// The line for a row of nulls. A row is written as pieces of this line, with the values in between.
+/// The line for a row of nulls. A row is written as pieces of this line, with its values in between.
 struct Nulls {
     /// Followed by [`PIECE`] bytes that are never written.
     text: Box<[u8]>,

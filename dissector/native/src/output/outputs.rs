@@ -149,7 +149,7 @@ impl Outputs {
             .map_err(|cause| output.failed(cause))
     }
 
-    /// Writes a connection's row with the stamps.
+    /// Writes a connection's row with its stamps.
     pub fn write_connection(&mut self, row: &ConnectionRow<'_>) -> Result<(), OutputError> {
         let kind = Kind::QuicConnection;
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {

@@ -35,7 +35,7 @@ impl Summary {
         self.without_client_hello += other.without_client_hello;
     }
 
-    /// An object for each of `kinds` with the number of rows. For connections, also the number with each first answer,
+    /// An object for each of `kinds` with its number of rows. For connections, also the number with each first answer,
     /// and the number without a ClientHello that is captured and decrypts.
     pub(super) fn to_json(&self, kinds: impl Iterator<Item = Kind>) -> Value {
         let of = |kind| {

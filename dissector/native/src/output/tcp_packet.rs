@@ -1,4 +1,4 @@
-//! Rows of `tcp_packet`: one for each TCP segment, with the options in order, the class and the marks.
+//! Rows of `tcp_packet`: one for each TCP segment, with its options in order, its class and its marks.
 
 use std::fmt::Write;
 

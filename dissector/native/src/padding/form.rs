@@ -1,4 +1,4 @@
-//! The trailer of a record without padding: the gaps and the keys that restore them. docs/interfaces.md describes each
+//! The trailer of a record without padding: its gaps and the keys that restore them. docs/interfaces.md describes each
 //! byte.
 
 use firstflight_wire::{ConnectionId, MAX_CID_LEN};

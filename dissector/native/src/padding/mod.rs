@@ -1,6 +1,6 @@
 //! Records without the padding of Initials. The padding can be restored exactly.
 //!
-//! An Initial's keys are derived from a connection ID that is sent in the clear, and the PADDING is zeros. So a record
+//! An Initial's keys are derived from a connection ID that is sent in the clear, and its PADDING is zeros. So a record
 //! can omit the encrypted padding. The packet's tag stays in the record and proves that the restored bytes are correct.
 
 mod cut;

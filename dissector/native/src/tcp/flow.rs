@@ -1,4 +1,4 @@
-//! A TCP connection: the options that the SYNs offered, the options in use, and the statistics.
+//! A TCP connection: the options that the SYNs offered, the options in use, and its statistics.
 
 use std::net::SocketAddr;
 

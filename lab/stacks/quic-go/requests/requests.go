@@ -109,7 +109,7 @@ func (a *Answer) Read(asked *Request, body io.Reader) error {
 	return nil
 }
 
-// Client is a program: the name, a one-sentence description, and the stack's name (Library) and module.
+// Client is a program: its name, a one-sentence description, and the stack's name (Library) and module.
 type Client struct {
 	Name, About, Library, Module string
 	// Exchange opens a connection, sends one request and reads the response.

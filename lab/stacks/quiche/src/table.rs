@@ -49,7 +49,7 @@ impl Connections {
         self.known.get_mut(&id).map(|known| &mut known.connection)
     }
 
-    /// Removes a closed connection; the keys are removed at `until`.
+    /// Removes a closed connection; its keys are removed at `until`.
     pub fn bury(&mut self, id: Id, until: Instant) {
         if let Some(known) = self.known.remove(&id) {
             self.forgotten.push(until, (id, known.keys));

@@ -45,7 +45,7 @@ impl SharedProgress {
     }
 }
 
-/// A certificate chain, leaf first, with the key.
+/// A certificate chain, leaf first, with its key.
 struct Identity {
     leaf: X509,
     chain: Vec<X509>,

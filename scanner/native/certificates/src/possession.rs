@@ -16,7 +16,7 @@ use crate::{algorithms, pss};
 
 /// Returns whether `signature` is a signature of `message` by the key of the certificate `leaf` (DER), with a
 /// `scheme` of RFC 8446 4.2.3. Returns `Some(false)` also if TLS 1.3 forbids the scheme here, or if the
-/// scheme needs another kind of key. Returns `None` if no check is possible: the certificate, the key or the
+/// scheme needs another kind of key. Returns `None` if no check is possible: the certificate, its key or the
 /// scheme is not understood.
 pub fn has_signed(leaf: &[u8], scheme: u16, message: &[u8], signature: &[u8]) -> Option<bool> {
     let scheme = Scheme::of(scheme)?;

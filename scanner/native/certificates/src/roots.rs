@@ -56,7 +56,7 @@ impl Roots {
         })
     }
 
-    /// Returns a line of text that identifies the store: the origin, the number of roots, and a hash of their
+    /// Returns a line of text that identifies the store: its origin, the number of roots, and a hash of their
     /// names and keys. The hash does not depend on the order of the roots.
     pub fn name(&self) -> String {
         let mut parts: Vec<[&[u8]; 2]> = self

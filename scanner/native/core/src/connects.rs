@@ -1,5 +1,5 @@
 //! TCP connections to targets. Each is reset as soon as it is established. They show which options a SYN and
-//! the SYN-ACK agree on.
+//! its SYN-ACK agree on.
 //!
 //! [`crate::egress`] sends datagrams to targets; this module connects to them. [`Connects`] checks the policy
 //! for every address right before the SYN leaves, starts no more connections than the rate allows, and counts

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`policy`] | whether an address may be contacted: block and opt-out lists, special ranges, the lab |
 //! | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
-//! | [`connects`] | TCP connections to targets: the options that a SYN and the SYN-ACK agree on |
+//! | [`connects`] | TCP connections to targets: the options that a SYN and its SYN-ACK agree on |
 //! | [`connected`] | sockets connected to servers that answer questions: fresh ports, TCP, a rate per server |
 //! | [`receive`] | reads datagrams, ICMP and transmit stamps |
 //! | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |

@@ -55,7 +55,7 @@ pub struct Context {
     pub tls: Tls,
     /// Versions offered. The first one is the version of the first flight.
     pub versions: Vec<Version>,
-    /// Content of our control stream: the type and SETTINGS.
+    /// Content of our control stream: its type and SETTINGS.
     pub control: Arc<[u8]>,
     /// Reason phrase of closes.
     pub contact: Vec<u8>,
@@ -277,7 +277,7 @@ impl Connection {
         self.messages.certificate.as_ref()
     }
 
-    /// Ends the connection early and keeps the observations: the run stops, or the datagrams may no longer be sent.
+    /// Ends the connection early and keeps the observations: the run stops, or its datagrams may no longer be sent.
     pub fn give_up(&mut self) {
         self.end_by_time();
     }

@@ -243,7 +243,7 @@ impl Flights {
         }
     }
 
-    /// Records a target to which this connection sent nothing, with the first connection if there was one.
+    /// Records a target to which this connection sent nothing, with its first connection if there was one.
     fn unsent_flight(&mut self, flight: Flight, outcome: Outcome, why: String) {
         let Some(first) = flight.first else {
             return self.unsent(flight.target, outcome, why);

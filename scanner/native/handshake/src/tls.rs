@@ -249,7 +249,7 @@ fn client_config(recorder: &Arc<Recorder>, ech: Option<EchMode>) -> Result<Clien
         .with_no_client_auth())
 }
 
-/// The cipher suites offered. AES-128 is first, as in browsers. Most servers choose the first suite, and the hash costs
+/// The cipher suites offered. AES-128 is first, as in browsers. Most servers choose the first suite, and its hash costs
 /// a client half as much as SHA-384.
 fn suites() -> Vec<SupportedCipherSuite> {
     use aws_lc_rs::cipher_suite::{

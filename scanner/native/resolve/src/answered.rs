@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Lines per page.
 const LINES: usize = 4096;
 
-/// One bit per line: whether it is answered. One hash per line: the name in the segments; 0 without a name.
+/// One bit per line: whether it is answered. One hash per line: its name in the segments; 0 without a name.
 struct Page {
     answered: [u64; LINES / 64],
     names: [u64; LINES],

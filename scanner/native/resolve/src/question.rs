@@ -1,4 +1,4 @@
-//! One question: the attempts, and the next step after each.
+//! One question: its attempts, and the next step after each.
 
 use firstflight_core::clock::{Mono, SECOND, Stamp};
 

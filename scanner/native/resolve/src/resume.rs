@@ -12,7 +12,7 @@ use crate::status::Status;
 use crate::wire::types::QType;
 
 /// Returns the lines that the segments answer. A name is resolved again if a question has no answer, or if a
-/// resolver outside of `labels` answered it; the last rows count. Names with other types than `types` are an error
+/// resolver outside of `labels` answered it; its last rows count. Names with other types than `types` are an error
 /// of usage.
 pub fn answered(
     segments: &Segments<Columns>,

@@ -1,4 +1,4 @@
-//! A target and the successive connections. The last connection completes the record.
+//! A target and its successive connections. The last connection completes the record.
 
 use std::net::SocketAddr;
 
@@ -28,7 +28,7 @@ impl Rules {
     }
 }
 
-/// A target and the connections.
+/// A target and its connections.
 #[derive(Debug)]
 pub struct Asking {
     /// Index in the target list.

@@ -1,4 +1,4 @@
-//! An msquic connection and the streams. Callbacks run on threads of msquic and only send events to a channel.
+//! An msquic connection and its streams. Callbacks run on threads of msquic and only send events to a channel.
 
 use crate::certificate;
 use crate::secrets::Secrets;
@@ -16,7 +16,7 @@ use std::ffi::c_void;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The server's control stream and the two QPACK streams.
+/// The server's control stream and its two QPACK streams.
 const SERVER_STREAMS: u16 = 3;
 /// Maximum disconnect timeout of msquic, in ms.
 const LONGEST_DISCONNECT: u128 = 600_000;

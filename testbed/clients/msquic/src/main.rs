@@ -3,7 +3,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`certificate`] | checks the name in a certificate, which msquic does not |
-//! | [`exchange`] | a connection and the streams; their callbacks send events to a channel |
+//! | [`exchange`] | a connection and its streams; their callbacks send events to a channel |
 //! | [`secrets`] | writes the key log |
 
 mod certificate;

@@ -55,7 +55,7 @@ impl Stack for Quinn {
     }
 }
 
-/// Like `Endpoint::client`, but without RFC 9287: if a client accepts packets without the fixed bit, the server sends
+/// Like `Endpoint::client`, but without RFC 9287: if a client accepts packets without the fixed bit, its server sends
 /// them, and tshark does not read them.
 fn endpoint(local: SocketAddr) -> Result<Endpoint, String> {
     let socket = UdpSocket::bind(local).map_err(text)?;

@@ -1,4 +1,4 @@
-//! One connection: when it may send, the HTTP/3, and the timers.
+//! One connection: when it may send, its HTTP/3, and its timers.
 
 use super::session::Certificate;
 use crate::http::{Pieces, Response};

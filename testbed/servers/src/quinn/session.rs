@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// State that a connection shares with the TLS session.
+/// State that a connection shares with its TLS session.
 #[derive(Default)]
 pub struct Certificate {
     has_hello: AtomicBool,

@@ -12,7 +12,7 @@ use std::fmt;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The TLS provider; the sessions answer after a delay, or immediately without one.
+/// The TLS provider; its sessions answer after a delay, or immediately without one.
 pub struct Late {
     inner: s2n_rustls::Server,
     delay: Option<Duration>,

@@ -111,7 +111,7 @@ impl Pages {
 }
 
 /// Appends the levels of nullable cells: 1 for a value, 0 for null. Uses Parquet's hybrid of runs and packed bits, with
-/// the length in front.
+/// its length in front.
 pub(super) fn write_levels(levels: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -26,7 +26,7 @@ struct Dictionary {
     starts: Vec<u32>,
     /// Index of each cell's text. A row group has at most 65,536 cells.
     indices: Vec<u16>,
-    /// An open-addressing hash table; the size is a power of two. A slot is 0, or the index plus one in the lower half
+    /// An open-addressing hash table; its size is a power of two. A slot is 0, or the index plus one in the lower half
     /// and half of the text's hash in the upper half.
     slots: Vec<u32>,
     /// Seeded per process, so that senders of packets cannot choose texts that collide.

@@ -1,4 +1,4 @@
-//! A connection's round trips, bytes and rates, and the close.
+//! A connection's round trips, bytes and rates, and its close.
 
 use firstflight_records::columns;
 

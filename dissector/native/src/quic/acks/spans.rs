@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 /// Maximum number of ranges in a set; beyond it, the two lowest are joined, including the gap between them.
 const MOST: usize = 1 << 14;
 
-/// A set of packet numbers: first number of each range, and the last.
+/// A set of packet numbers: first number of each range, and its last.
 #[derive(Debug, Default)]
 pub(super) struct Spans(BTreeMap<u64, u64>);
 

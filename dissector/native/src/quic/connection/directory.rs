@@ -98,7 +98,7 @@ impl Hash for Ends {
     }
 }
 
-/// An address as a number, and the port with a bit that distinguishes the families.
+/// An address as a number, and its port with a bit that distinguishes the families.
 fn end(socket: &SocketAddr) -> (u128, u32) {
     let port = u32::from(socket.port());
     match socket.ip() {

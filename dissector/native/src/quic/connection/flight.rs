@@ -1,4 +1,4 @@
-//! The server's messages under Handshake keys: EncryptedExtensions and the certificate.
+//! The server's messages under Handshake keys: EncryptedExtensions and its certificate.
 
 use firstflight_wire::CryptoStream;
 use firstflight_wire::tls::{EncryptedExtensions, certificate_chain_bytes, number, read_message};

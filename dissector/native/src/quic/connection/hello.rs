@@ -110,7 +110,7 @@ fn readable(bytes: &[u8]) -> Cow<'_, str> {
     )
 }
 
-/// Protocols joined by commas; `None` if the list is empty or the only name is empty.
+/// Protocols joined by commas; `None` if the list is empty or its only name is empty.
 fn joined<'a>(protocols: impl Iterator<Item = &'a [u8]>) -> Option<Box<str>> {
     let names: SmallVec<[Cow<'a, str>; 8]> = protocols.map(readable).collect();
     let list = match names.as_slice() {

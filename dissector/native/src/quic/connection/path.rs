@@ -1,4 +1,4 @@
-//! A connection's paths: the addresses, and the client's migrations (RFC 9000 9).
+//! A connection's paths: its addresses, and the client's migrations (RFC 9000 9).
 
 use std::net::SocketAddr;
 

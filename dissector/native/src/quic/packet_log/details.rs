@@ -192,7 +192,7 @@ mod tests {
         plain
     }
 
-    /// A frame of each type on the wire, the fields, and their number.
+    /// A frame of each type on the wire, its fields, and their number.
     const FRAMES: &[(&[u8], &str)] = &[
         (&[0, 0, 0], r#"{"length":3,"type":0}"#),
         (&[1], r#"{"type":1}"#),

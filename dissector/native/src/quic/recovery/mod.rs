@@ -157,7 +157,7 @@ impl Recovery {
         payload
     }
 
-    /// A Retry makes the client start again; the packet numbers continue (RFC 9002 6.3).
+    /// A Retry makes the client start again; its packet numbers continue (RFC 9002 6.3).
     pub fn begin_again(&mut self) {
         *self = Recovery::default();
     }

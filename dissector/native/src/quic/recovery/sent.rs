@@ -18,7 +18,7 @@ const PIECES_REMEMBERED: usize = 4;
 /// Represents the CRYPTO stream. Stream IDs have at most 62 bits.
 const CRYPTO: u64 = u64::MAX;
 
-/// Bytes in a stream: the ID or [`CRYPTO`], first offset, offset after the last.
+/// Bytes in a stream: its ID or [`CRYPTO`], first offset, offset after the last.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     stream: u64,

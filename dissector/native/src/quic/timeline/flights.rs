@@ -1,4 +1,4 @@
-//! The client's flights before the request: probes, the default probe timeout, the second flight; and how long
+//! The client's flights before the request: probes, its default probe timeout, its second flight; and how long
 //! the server waited for its address to be validated.
 
 use firstflight_wire::Frame;
@@ -30,7 +30,7 @@ pub struct Flights {
     pub default_pto_ns: Option<i64>,
     /// Ack-eliciting Initials of the client after the server's first ACK and before the ServerHello.
     pub probes: u32,
-    /// Ordinals, from 1, of the client's datagrams with the first Handshake packet and, from there on, with the
+    /// Ordinals, from 1, of the client's datagrams with its first Handshake packet and, from there on, with its
     /// first STREAM frame.
     pub second: Option<u32>,
     pub second_end: Option<u32>,

@@ -92,7 +92,7 @@ pub struct Timeline {
     windows: Windows,
     /// First packet of the connection.
     pub start_ns: i64,
-    /// The current ClientHello and the answer. Starts afresh after a Retry or a HelloRetryRequest.
+    /// The current ClientHello and its answer. Starts afresh after a Retry or a HelloRetryRequest.
     pub attempt: Attempt,
     /// First ACK frame of the server in an Initial, whatever it acknowledges.
     pub first_ack_ns: Option<i64>,
@@ -331,7 +331,7 @@ impl Timeline {
                     self.attempt.server_hello(initial.at, initial.packet_number);
                 }
             }
-            // The message that looked like a ServerHello from the first byte is a HelloRetryRequest.
+            // The message that looked like a ServerHello from its first byte is a HelloRetryRequest.
             Found::HelloRetry => {
                 self.hello_retry = true;
                 self.server_hello_ns = None;
@@ -367,7 +367,7 @@ impl Timeline {
             && self.ttl.is_some()
     }
 
-    /// The capture cut the server's current datagram. `begins_long`: the first packet has a long header, so the missing
+    /// The capture cut the server's current datagram. `begins_long`: its first packet has a long header, so the missing
     /// part may belong to the first answer.
     pub fn server_cut(&mut self, at: At, begins_long: bool) {
         self.is_cut = true;

@@ -70,7 +70,7 @@ const MODES: &[(&str, Delay, Play)] = &[
     ("forged", Delay::Optional, forge::forged),
 ];
 
-/// A mode with the delay.
+/// A mode with its delay.
 #[derive(Clone, Copy)]
 pub struct Behaviour {
     play: Play,

@@ -58,7 +58,7 @@ fn critical_extension() -> Vec<u8> {
     element(0xa3, &[&element(0x30, &[&extension])])
 }
 
-/// A key on a curve: the public key's bits, and the signature of [`MESSAGE`].
+/// A key on a curve: the public key's bits, and its signature of [`MESSAGE`].
 fn on_curve(algorithm: &'static EcdsaSigningAlgorithm) -> (Vec<u8>, Vec<u8>) {
     let key = EcdsaKeyPair::generate(algorithm).unwrap();
     let signature = key.sign(&SystemRandom::new(), MESSAGE).unwrap();

@@ -1,7 +1,7 @@
 //! A second engine, as small as possible: it sends one UDP datagram per target and expects one echo.
 //!
 //! The core provides the lists, limits, segments, resume and an orderly stop on Ctrl-C. The engine adds the
-//! datagrams, the table of probes and the rows. It can contact only 127.0.0.0/8: it allows no other network,
+//! datagrams, its table of probes and its rows. It can contact only 127.0.0.0/8: it allows no other network,
 //! gives no contact, and sends from 127.0.0.1.
 
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! A server that answers questions: the address, the rate, the sockets in use for it.
+//! A server that answers questions: its address, its rate, the sockets in use for it.
 
 use std::net::SocketAddr;
 
 use crate::clock::Mono;
 use crate::rate_limit::Pacer;
 
-/// A server, and the rate in questions per second; `None`: no limit.
+/// A server, and its rate in questions per second; `None`: no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Server {
     pub address: SocketAddr,

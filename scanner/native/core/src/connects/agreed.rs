@@ -18,7 +18,7 @@ const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALING: u8 = 4;
 const ECN: u8 = 8;
-/// Bytes of the timestamps option in every segment, with the padding (RFC 7323 A).
+/// Bytes of the timestamps option in every segment, with its padding (RFC 7323 A).
 const TIMESTAMPS_BYTES: u32 = 12;
 
 /// The kernel may fill a window up to this size with a single segment. A segment fills at most half of a

@@ -32,7 +32,7 @@ pub struct Conditions {
     pub room: bool,
 }
 
-/// The feed and the planned probes.
+/// The feed and its planned probes.
 pub struct Schedule {
     feed: Option<Feed>,
     planned: PlannedProbes,

@@ -1,6 +1,6 @@
 //! Lists that can change during a run.
 //!
-//! A run's opt-out lists are read again when their files change; the block lists are not. The list of
+//! A run's opt-out lists are read again when their files change; its block lists are not. The list of
 //! the environment variable [`VARIABLE`] applies in addition. With `followed:FILE`, this list is a copy of
 //! the centre's, which `firstflight optout follow` writes. It is trusted only while the centre confirms it;
 //! `FILE.confirmed` contains the time of the last confirmation. An entry stays in force until the end of the

@@ -1,4 +1,4 @@
-//! The network namespace that packets leave from: whether it belongs to the lab, its own addresses, and the
+//! The network namespace that packets leave from: whether it belongs to the lab, its own addresses, and its
 //! routes.
 //!
 //! Outside the lab, 198.18.0.0/15 and 2001:db8::/32 may lead to somebody else's network. A namespace of the

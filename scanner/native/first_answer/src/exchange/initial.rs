@@ -19,7 +19,7 @@ impl Exchange {
         keys: &Keys,
     ) -> Step {
         if !packet.token.is_empty() || self.server_cid.is_some_and(|known| known != packet.scid) {
-            // A server's Initial has no token, and the connection ID does not change (RFC 9000 17.2.2, 7.2).
+            // A server's Initial has no token, and its connection ID does not change (RFC 9000 17.2.2, 7.2).
             self.discard();
             return Step::Wait;
         }

@@ -9,7 +9,7 @@ use firstflight_wire::tls::{
 use super::observed::{Observed, RetryConfigs};
 use super::space::Level;
 
-/// NewSessionTicket (RFC 8446 4.6.1) and the extension early_data.
+/// NewSessionTicket (RFC 8446 4.6.1) and its extension early_data.
 const NEW_SESSION_TICKET: u8 = 4;
 const EARLY_DATA: u16 = 42;
 

@@ -94,7 +94,7 @@ impl Sections {
                     (2, SOA) => self.has_soa = true,
                     (2, NS) => self.has_ns = true,
                     (3, OPT) => {
-                        // RFC 6891 6.1.1: at most one OPT record, and the owner is the root.
+                        // RFC 6891 6.1.1: at most one OPT record, and its owner is the root.
                         if std::mem::replace(&mut has_edns, true)
                             || message.get(place.owner) != Some(&0)
                         {

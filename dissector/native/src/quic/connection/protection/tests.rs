@@ -8,7 +8,7 @@ use super::*;
 
 const AES_128: CipherSuite = CipherSuite::Aes128GcmSha256;
 
-/// One packet of each type other than Initial: the secret, the sender.
+/// One packet of each type other than Initial: its secret, its sender.
 fn kinds() -> [(u8, bool, P<'static>); 5] {
     [
         (CLIENT_EARLY, true, zero_rtt(0, &[F::Ping])),

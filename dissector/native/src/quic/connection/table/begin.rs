@@ -185,7 +185,7 @@ impl Table {
         }
     }
 
-    /// Whether a client's 0-RTT `packet` may have overtaken the Initial: the connection IDs match neither a removed
+    /// Whether a client's 0-RTT `packet` may have overtaken the Initial: its connection IDs match neither a removed
     /// connection nor a live one.
     fn may_come_first(&self, datagram: &Datagram<'_>, tuple: Tuple, packet: &Packet) -> bool {
         let is_its_own = |id: &Id| {

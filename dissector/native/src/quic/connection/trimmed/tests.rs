@@ -2,7 +2,7 @@ use crate::quic::connection::Connection;
 use crate::quic::connection::testing::*;
 use crate::quic::packet_log::LoggedPacket;
 
-/// A datagram: time in ms, whether the client sends it, the packets.
+/// A datagram: time in ms, whether the client sends it, its packets.
 type Sent<'a> = (i64, bool, &'a [P<'a>]);
 
 const SEALED: P<'_> = handshake(0, &[F::Stream(0, 50)]);

@@ -63,7 +63,7 @@ fn ttls_that_hosts_begin_with_show_who_is_near() {
     ] {
         assert_eq!(exchange((client, server), 10, 10).capture_side(), side);
     }
-    // Without a packet of the server, the side shows nothing.
+    // Without a packet of the server, its side shows nothing.
     let mut e = Exchange::default();
     e.client_datagram(0, 1200, 64, None);
     assert_eq!(e.capture_side(), None);

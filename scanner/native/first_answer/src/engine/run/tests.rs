@@ -1,4 +1,4 @@
-//! A run's loop: the parts, and whole runs on loopback.
+//! A run's loop: its parts, and whole runs on loopback.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! Random frames in packets that authenticate, at every stage of a connection, and random datagrams. The client does
-//! not panic, and the memory and the sent volume stay bounded.
+//! not panic, and its memory and its sent volume stay bounded.
 //!
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time (default 1).
 

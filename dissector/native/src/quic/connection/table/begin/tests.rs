@@ -254,7 +254,7 @@ fn a_connection_id_that_was_forgotten_adds_no_path() {
 
 #[test]
 fn a_retry_outside_the_capture_needs_all_that_shows_it() {
-    // Version, token, connection IDs of the later Initial, the number, and whether it continues the connection.
+    // Version, token, connection IDs of the later Initial, its number, and whether it continues the connection.
     let v1 = Sender::CLIENT;
     let later = Sender {
         odcid: RETRY,
