@@ -26,7 +26,7 @@ from firstflight.errors import UsageError
     show_default=True,
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Interleaved pairs that were sent further apart are not compared.",
+    help="Maximum time between the two sides of an interleaved pair.",
 )
 @click.option(
     "--format",

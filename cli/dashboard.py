@@ -17,7 +17,11 @@ import click
 )
 @click.option("--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): HTTPS only.")
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
-@click.option("--public", is_flag=True, help="Serve anybody, with limits on time, memory, rows and requests.")
+@click.option(
+    "--public",
+    is_flag=True,
+    help="Allow access from other machines, with limits on time, memory, rows and requests.",
+)
 def command(host: str, port: int, certificate: Path | None, key: Path | None, public: bool) -> None:
     """Serve web pages for the store that FIRSTFLIGHT_STORE names: charts over time, and the named queries.
 

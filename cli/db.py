@@ -55,7 +55,7 @@ def status() -> None:
 
 @command.command(epilog="Example: firstflight db check")
 def check() -> None:
-    """Compare every part of every table with its checksums; it reads the whole store.
+    """Compare every part of every table with the checksums; it reads the whole store.
 
     Exit status 3 if a part is damaged.
     """
@@ -78,9 +78,10 @@ def check() -> None:
 @click.argument("table", required=False)
 @click.argument("months", required=False, metavar="MONTHS|forever")
 def retention(table: str | None, months: str | None) -> None:
-    """Show or set how many months the rows of a table are kept; without arguments, list all tables.
+    """Show or set how many months a table keeps rows; without arguments, list all tables.
 
-    The engine drops older rows by whole months, at its next merge. Record files stay and can be loaded again.
+    The engine drops older rows by whole months, at the next merge. Record files are not removed; you can load
+    them again.
     """
     from firstflight.errors import UsageError
     from store import confined_command as confined

@@ -39,7 +39,7 @@ _HERE = "here"
     "--contact",
     default="",
     metavar="TEXT",
-    help="How operators can reach you; permits queries to their resolver.",
+    help="How operators can reach you; allows a query to the resolver.",
 )
 @click.option(
     "--allow-net",
@@ -65,7 +65,7 @@ def command(
     overrides: tuple[str, ...],
     here: bool,
 ) -> None:
-    """Check this machine before it measures: one line per check, with a cure.
+    """Check this machine before it measures. Print one line per check, and how to fix failures.
 
     The command sends only a query to the resolver (with a contact, or in a network of --allow-net), a request
     to clock.reference, and the connection to the store, if the settings name them. Exit 1: a check failed, so

@@ -50,7 +50,7 @@ from firstflight.system import terminal
     "--key-file",
     type=options.InputPath(),
     metavar="FILE",
-    help="Key of the hashes, 64 hex digits, so that several exports have equal hashes (default: random).",
+    help="Key of the hashes, 64 hex digits; exports with the same key have equal hashes (default: random).",
 )
 def command(
     runs: tuple[str, ...],

@@ -139,7 +139,7 @@ def truth(
 @_STATE
 @click.argument("number", type=int)
 def epoch(state: str | None, number: int) -> None:
-    """Move the names with changing addresses to their addresses in that epoch."""
+    """Switch names that vary to the addresses of epoch N."""
     from lab import launch
     from lab.state import locate
 

@@ -26,7 +26,7 @@ from firstflight.system import open_files, stdout, terminal
 # Group of `firstflight --help` -> subcommand -> (module, one line of help).
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Measure": {
-        "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
+        "probe": ("cli.probe", "Probe how QUIC servers answer a first packet."),
         "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
         "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
         "tcp-options": ("cli.tcp_options", "Find out which TCP options servers agree to."),
@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "dashboard": ("cli.dashboard", "Serve charts and tables of the store to browsers."),
         "calibrate": ("cli.calibrate", "Compare first answers to probes with full handshakes."),
         "schema": ("cli.schema", "Describe the columns of a record kind."),
-        "dissect": ("cli.dissect", "Turn captures into records."),
+        "dissect": ("cli.dissect", "Evaluate packet captures; write records."),
         "qlog": ("cli.qlog", "Convert the connections in captures to qlog files."),
         "qlog-metrics": ("cli.qlog_metrics", "Print the RTT estimates in qlog files of QUIC stacks."),
     },
@@ -53,7 +53,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "runs": ("cli.runs", "List runs with their states and counts, or stop a run."),
         "doctor": ("cli.doctor", "Check this machine before it measures."),
     },
-    "Keep a store": {
+    "Manage a store": {
         "store": ("cli.store", "Share the embedded store with several programs."),
         "db": ("cli.db", "Create, inspect and expire the tables of the store."),
         "load": ("cli.load", "Load record files into the store."),
@@ -63,11 +63,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Operate a site": {
         "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
         "optout": ("cli.optout", "Record opt-outs, and follow the centre's list."),
-        "site": ("cli.site", "Watch a machine of a site, and back up its parts."),
+        "site": ("cli.site", "Monitor a machine of a site, and make backups."),
     },
     "Try it in the lab": {
         "lab": ("cli.lab", "Start, use and remove the test Internet."),
-        "testbed": ("cli.testbed", "Repeat the papers' emulated figures in simulated time."),
+        "testbed": ("cli.testbed", "Repeat experiments of the papers in simulated time."),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -91,7 +91,7 @@ def add_version(command: click.Command) -> None:
 
 
 class LazyGroup(click.Group):
-    """A group that imports its subcommands on first use."""
+    """A group that imports the subcommands on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -124,7 +124,7 @@ class LazyGroup(click.Group):
 
 @click.command(
     cls=LazyGroup,
-    help="Measures how the edges of the Internet answer the first flight of a connection.",
+    help="Measures how servers answer the first packets of a connection, over QUIC and TCP.",
     epilog='Example: firstflight sql "SELECT * FROM table1"',
 )
 @VERSION
@@ -180,7 +180,7 @@ def _check_arguments(arguments: list[str]) -> None:
 
 
 def _passes_arguments_on(name: str) -> bool:
-    """Return whether a subcommand passes its arguments unchanged to another program."""
+    """Return whether a subcommand passes the arguments unchanged to another program."""
     return name == "lab" or native_program(name) is not None
 
 

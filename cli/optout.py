@@ -25,7 +25,7 @@ def command() -> None:
 def add(entries: tuple[str, ...], note: str) -> None:
     """Add names, addresses, networks or ranges to the list in FIRSTFLIGHT_OPTOUT; run it at the centre.
 
-    Within ten seconds, vantage points that follow the list stop contacting them, also in running stages.
+    Vantage points that follow the list stop contacting them within ten seconds, even in running stages.
     """
     from orchestration.site import optout
 

@@ -29,8 +29,12 @@ from firstflight.system import terminal
     metavar="TEXT",
     help="List the queries that have these words in name, question, parameters or columns.",
 )
-@click.option("--about", is_flag=True, help="Describe the query's parameters and columns; do not run it.")
-@click.option("--sql", "show_sql", is_flag=True, help="Print the SQL with its parameters; do not run it.")
+@click.option(
+    "--about", is_flag=True, help="Describe the parameters and columns of the query; do not run it."
+)
+@click.option(
+    "--sql", "show_sql", is_flag=True, help="Print the SQL with placeholders for parameters; do not run it."
+)
 def command(
     name: str | None,
     given: tuple[str, ...],

@@ -31,7 +31,7 @@ _figures = click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write each figure as SVG, PNG, PDF, and its data as CSV, to DIR. The page of --out links to them.",
+    help="Write each figure as SVG, PNG and PDF, and the data as CSV, to DIR. The page links to them.",
 )
 
 
@@ -63,8 +63,8 @@ def command(
 ) -> None:
     """Create a page about a run or its figures as files, or print the tables of the papers.
 
-    The page is a single file that works without server, network and scripts. Its path is printed; without
-    --out, the paths of the figures.
+    The page is a single file that works without server, network and scripts. The command prints the path of
+    the page; without --out, it prints the paths of the figures.
     """
     if context.invoked_subcommand is not None:
         if out or figures or run or vantage or day:
@@ -169,8 +169,8 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.
 
-    DIR has one capture per server, NAME.pcap, with its key log NAME.keys. Unreadable captures are named at
-    the end (exit status 3).
+    DIR has one capture per server, NAME.pcap, and a key log for each, NAME.keys. Unreadable captures are
+    listed at the end (exit status 3).
     """
     from reports.tables import table3 as made
     from reports.tables import text

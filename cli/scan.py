@@ -103,9 +103,9 @@ _ONLY = {
 def command(context: click.Context, /, engine: str, **given: object) -> None:
     """Run another scanner with firstflight's lists and limits.
 
-    zmap sweeps IPv4 networks for addresses that answer a forced Version Negotiation, and prints them as they
-    answer. It sends one datagram per address and creates no state at the server. qscanner completes
-    handshakes with the targets of a file; its results are imported as with `import qscanner`, and the last
+    zmap searches IPv4 networks for addresses that answer a forced Version Negotiation, and prints each when
+    it answers. It sends one datagram per address and creates no state at the server. qscanner completes
+    handshakes with the targets of a file. The results are imported as with `import qscanner`, and the last
     line is the id of the imported run.
     """
     for other, options in _ONLY.items():

@@ -66,7 +66,7 @@ def metrics(
 )
 @click.option("--path", "paths", type=PATH, multiple=True, help="settings: file or folder; repeatable.")
 @click.option("--database", default="airflow", show_default=True, help="airflow: name of the database.")
-@click.option("--store", "source", type=PATH, help="store: its folder; no program may have it open.")
+@click.option("--store", "source", type=PATH, help="store: folder of the store; no program may have it open.")
 def backup(
     part: str, folder: Path, keep: int, paths: tuple[Path, ...], database: str, source: Path | None
 ) -> None:
@@ -102,7 +102,7 @@ def backup(
 )
 @click.option("--to", "target", type=PATH, required=True, help="Folder on the same disk, which is replaced.")
 def snapshot(source: Path, target: Path) -> None:
-    """Copy a stopped store within seconds, so that `site backup store` can run after the store has restarted.
+    """Copy a stopped store within seconds. The store can then restart before `site backup store` runs.
 
     Columns are linked, because the engine never changes them; other files are copied.
     """

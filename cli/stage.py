@@ -79,12 +79,12 @@ continue. If the run's stop file exists, the stage sends nothing (exit 130).
     "--centre-clock",
     type=click.IntRange(min=1),
     metavar="NS",
-    help="Time at the centre (ns since 1970) when it started this command, to compare the local clock with.",
+    help="Time at the centre (ns since 1970) when it started this command, for the comparison of the clocks.",
 )
 @click.option(
     "--here",
     is_flag=True,
-    help="Run on this machine, not by the command of the vantage point or centre (set by the campaign).",
+    help="Run on this machine, without the command of the vantage point or centre (set by the campaign).",
 )
 @click.option("--again", is_flag=True, help="Run finished stages again and replace their output.")
 def command(

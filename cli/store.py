@@ -35,7 +35,7 @@ def command() -> None:
     type=click.Path(path_type=Path),
     help="File with the password in its first line [default: generated at the first start].",
 )
-@click.option("--loader", metavar="NAME", help="A second user, who loads rows and drops no tables.")
+@click.option("--loader", metavar="NAME", help="A second user, who can load rows but not drop tables.")
 @click.option(
     "--loader-password-file", type=click.Path(path_type=Path), help="File with the password of --loader."
 )

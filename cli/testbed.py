@@ -45,7 +45,7 @@ _CELLS = click.option(
     no_args_is_help=True, epilog="Example: firstflight testbed run iack-ttfb --cells aioquic --seeds 5"
 )
 def command() -> None:
-    """Repeat the papers' emulated figures with real stacks in simulated time (docs/testbed.md)."""
+    """Repeat experiments of the papers with real stacks in simulated time (docs/testbed.md)."""
 
 
 @command.command("list", epilog="Example: firstflight testbed list iack-ttfb")
@@ -58,7 +58,7 @@ def command() -> None:
     help="Format of the output.",
 )
 def listed(name: str | None, output_format: str) -> None:
-    """List experiments, and stacks with missing parts; with EXPERIMENT, list its cells."""
+    """List experiments, and stacks with missing parts; with EXPERIMENT, list the cells."""
     from testbed import experiment_files, stacks
     from testbed.computed import COMPUTED, DERIVED
 
@@ -128,14 +128,14 @@ def _description(stack: Stack) -> str:
     "--seeds",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Trials of each cell (default: from the experiment). Up to 50 share a guest and its seed, fewer "
+    help="Trials of each cell (default: from the experiment). Up to 50 share a guest and a seed, fewer "
     "with large bodies or a browser.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of concurrent guests."
 )
 @click.option("--resume", is_flag=True, help="Keep existing trials and run the others.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and its estimated cost; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and the estimated cost; run nothing.")
 @click.option("--drop-captures", is_flag=True, help="Keep rows and logs, but not captures and keys.")
 @_OUT
 def run(
@@ -153,7 +153,7 @@ def run(
 
     Estimates assume an idle machine. When the command finishes, all trials are in
     OUT/EXPERIMENT/testbed_trial.parquet, which `firstflight load` accepts. Exit status 1 if a trial failed,
-    unless its stack is unavailable on this machine.
+    unless the stack is unavailable on this machine.
     """
     from firstflight.system import interrupt
     from testbed.experiment import experiment
@@ -287,7 +287,7 @@ def show(
 
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
-    """Print a table that uses the trials of several experiments, or write its page."""
+    """Print a table that uses the trials of several experiments, or write the page."""
     from testbed import experiment_files, report
     from testbed.computed import DERIVED
     from testbed.trials import series, versions

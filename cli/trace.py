@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Show the captured packets of a row, with times since the Initial.
 
-    RUN is an id, or `newest`. DOMAIN and IP are the row's columns ("" for an empty DOMAIN). jsonl prints the
+    RUN is an id, or `newest`. DOMAIN and IP are the columns of the row ("" for an empty DOMAIN). jsonl prints
     rows of quic_packet.
     """
     from cli import run_name

@@ -61,14 +61,14 @@ def load() -> None:
     "--keep-captures-days",
     type=click.FloatRange(min=0, max=36_500),
     metavar="M",
-    help="Keep captures of the last M days only [default: as long as their run].",
+    help="Keep captures for M days [default: as long as the run].",
 )
 def clean(keep_days: float, keep_captures_days: float | None) -> None:
-    """Remove runs that are completely loaded and older than N days, with their captures and inputs.
+    """Remove runs that are completely loaded and older than N days, including captures and inputs.
 
-    With M, also remove the captures of loaded parts older than M days, and keep their record files. `trace`
-    then has no packets for these rows. At the centre, this removes finished scheduled runs, and all lists and
-    tables except the newest.
+    With M, also remove captures of loaded parts older than M days, but not the record files. `trace` then has
+    no packets for these rows. At the centre, this removes finished scheduled runs, and all lists and tables
+    except the newest.
     """
     from orchestration.site import pending_uploads
 

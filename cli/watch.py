@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Probe the names of FILE's target list once a minute from every vantage point; `owned` names more often.
 
-    The run id is the last line of standard output. A skipped slot is a row with the reason. Ctrl-C or
+    The run id is the last line of standard output. A skipped probe has a row with the reason. Ctrl-C or
     `firstflight runs stop` stops gracefully (exit 130) and keeps all results.
     """
     from firstflight import settings

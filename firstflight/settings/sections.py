@@ -235,11 +235,11 @@ class Probe(Section):
     # UDP payload of the Initial in bytes (RFC 9000, 14.1: at least 1200); default: 1252 on IPv4, 1232 on
     # IPv6.
     initial_size: InitialSize | None = None
-    # A sweep of sizes: repetition N uses the Nth size, and the list repeats. Use a separate run. Watches use
-    # the default.
+    # Several sizes: repetition N uses the Nth size, and starts again at the end of the list. Use a separate
+    # run. Watches use the default.
     initial_sizes: tuple[InitialSize, ...] = Field(default=(), max_length=32)
-    # Seconds to stay silent after an answer and record the server's retransmissions; default: do not listen.
-    # For at most 1,000 addresses; not for watches and pairs.
+    # Seconds to send nothing after an answer and record the server's retransmissions; default: close
+    # immediately. For at most 1,000 addresses; not for watches and pairs.
     listen_s: float | None = Field(default=None, gt=0, le=60)
     # ECN mark of all datagrams; default: no mark. Not for watches.
     ecn: Literal["ect0", "ect1"] | None = None
@@ -334,7 +334,7 @@ class Calibrate(Drawn):
     # Pairs per block. A smaller block brings the two sides of a pair closer together, and takes longer in
     # total.
     block: int = Field(default=50, ge=2, le=10_000)
-    # Minimum seconds from the time that an engine finishes until the next engine starts.
+    # Minimum seconds between two steps of a block.
     gap_s: float = Field(default=1.0, ge=0, le=3600)
 
 
@@ -364,7 +364,7 @@ class TcpOptions(Drawn):
     share: float = Field(default=1.0, ge=0, le=1)
     # New connections per second and vantage point, including retries.
     rate: Rate = 100
-    # Seconds from a connection's first SYN to its end.
+    # Seconds from a connection's first SYN to the end.
     timeout_s: float = Field(default=10.0, gt=0, le=60)
     # Maximum number of connections to a target; a lost SYN causes a retry.
     attempts: int = Field(default=3, ge=1, le=10)
@@ -392,8 +392,8 @@ class Download(Section):
     max_bytes: int = Field(default=10_485_760, ge=1, le=2**30)
     # Seconds between two downloads.
     pause_s: float = Field(default=1.0, ge=0, le=3600)
-    # Seconds between two runs (warm-up and all sets) for a name and address, across vantage points that share
-    # limits; at most campaign.repetition_interval_s.
+    # Minimum seconds between two rounds of downloads (warm-up and all sets) from a name and address, for all
+    # vantage points that share limits; at most campaign.repetition_interval_s.
     run_pause_s: float = Field(default=3600.0, gt=0, le=DAY_S)
     # Whether to keep the given order of sets, as the paper does, instead of a random one.
     fixed_order: bool = False
@@ -416,7 +416,7 @@ class Watch(Section):
     ownership: str = ""
     # Address families to probe.
     families: tuple[Literal[4, 6], ...] = Field(default=(4,), min_length=1, max_length=2)
-    # A probe that cannot be sent within this time is skipped.
+    # Maximum lateness of a probe in milliseconds; later probes are skipped.
     grace_ms: int = Field(default=250, ge=1, le=60_000)
     # Seconds between two resolutions of a name.
     resolve_every_s: float = Field(default=300, ge=1, le=DAY_S)
@@ -433,7 +433,7 @@ class Watch(Section):
 
 
 class Backoff(Section):
-    """Conditions for pausing a network, and the control names that indicate its state."""
+    """Conditions for pausing a network, and the control names that indicate the state."""
 
     # Whether networks are paused.
     enabled: bool = True
@@ -441,15 +441,15 @@ class Backoff(Section):
     control: tuple[HostName, ...] = ()
     # Seconds between two probes to a control name.
     control_every_s: float = Field(default=60, ge=0.5, le=DAY_S)
-    # Baseline: an AS's first seconds.
+    # Length in seconds of the baseline, from the first probe to an AS.
     baseline_s: float = Field(default=300, gt=0, le=DAY_S)
     # Length in seconds of the window that is compared with the baseline.
     window_s: float = Field(default=120, gt=0, le=DAY_S)
     # Minimum number of probes in baseline and window for a decision.
     least_probes: int = Field(default=30, ge=5)
-    # Minimum rise of the share of timeouts and Retries that causes a pause.
+    # Factor by which the share of timeouts or Retries must rise for a pause.
     factor: float = Field(default=2.0, gt=1)
-    # Minimum share of timeouts and Retries that causes a pause.
+    # Share of timeouts or Retries that must be reached for a pause.
     least_share: float = Field(default=0.1, gt=0, lt=1)
     # A pause's length in seconds; 0: until the end of the repetition.
     resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)
@@ -504,7 +504,8 @@ class Centre(Section):
 class VantagePoint(Section):
     """Common settings for a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
 
-    # Name of the vantage point. Names of the run's folder are reserved (load, logs, rules, stop, ...).
+    # Name of the vantage point. Names of files and folders of a run are reserved (load, logs, rules, stop,
+    # ...).
     name: VantageName
     # City of the vantage point, for tables and pages.
     city: str = ""
@@ -512,7 +513,7 @@ class VantagePoint(Section):
     sources: tuple[Address, ...] = ()
     # Interface to capture on; default: the interface of the default route.
     interface: Interface | None = None
-    # Number of processes that divide a scan's names, each with at least two source ports.
+    # Number of processes that divide the names of a scan, each with at least two source ports.
     shards: int = Field(default=1, ge=1, le=MOST)
 
     @model_serializer(mode="wrap")

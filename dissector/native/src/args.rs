@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE", value_parser = Stamp::parse)]
     pub stamp: Vec<Stamp>,
 
-    /// The rows' source_file, one name for each capture in order (default: the capture's path)
+    /// Name in the column source_file, one for each capture in order (default: the path of the capture)
     #[arg(long, value_name = "NAME")]
     pub source_name: Vec<String>,
 
@@ -57,14 +57,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
 
-    /// Write trimmed copies of the captures to this folder: without bytes that no key decrypts (Handshake, 0-RTT and
-    /// 1-RTT packets of connections without keys are cut after their headers) and without the padding of Initials
-    /// (--restore puts it back); lengths and times are kept; the folder must not hold files with these names
+    /// Write trimmed copies of the captures to this folder. The copies lack the content of Handshake, 0-RTT and 1-RTT
+    /// packets that no key decrypts, and the padding of Initials (--restore adds the padding again). Lengths and times
+    /// are kept. The folder must not contain files with these names
     #[arg(long, value_name = "DIR")]
     pub trim: Option<PathBuf>,
 
-    /// Keep connections with this source connection ID of the client complete in trimmed copies (FILE: one per line,
-    /// hex)
+    /// Do not trim connections whose client has one of these source connection IDs (FILE: one per line, hex)
     #[arg(long, value_name = "FILE", requires = "trim")]
     pub trim_except: Option<PathBuf>,
 
@@ -84,11 +83,11 @@ pub struct Args {
     #[arg(long, value_name = "HEX", value_parser = parse_cid)]
     pub cid: Vec<ConnectionId>,
 
-    /// How long after a ClientHello an answer counts
+    /// Time after a ClientHello within which an answer counts
     #[arg(long, value_name = "MS", default_value_t = 3000)]
     pub answer_window_ms: u32,
 
-    /// How long after a ServerHello the rest of the first answer counts
+    /// Time after a ServerHello within which the rest of the first answer counts
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub settle_ms: u32,
 

@@ -23,7 +23,7 @@ _ABOVE = 10
 
 
 class BrowserClosed(FirstflightError):
-    """The browser closed its pipe."""
+    """The browser closed the pipe."""
 
 
 class DevTools:

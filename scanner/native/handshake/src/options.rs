@@ -14,8 +14,8 @@ use crate::tls::{Ech, KeyShare, Sni, Verify};
 /// UDP payloads: IP packets of 1280 bytes in both families.
 const SIZES: [u16; 2] = [1252, 1232];
 
-/// Completes a QUIC handshake with each target and sends an HTTP/3 HEAD request. Writes one row per target: negotiated
-/// parameters, certificates, the response, and their times from the kernel's timestamps.
+/// Completes a QUIC handshake with each target and sends an HTTP/3 HEAD request. Writes one row per target, with
+/// negotiated parameters, certificates, the response, and times from the kernel's timestamps.
 #[derive(Parser, Debug)]
 #[command(
     name = "firstflight-handshake",
@@ -92,8 +92,8 @@ pub struct Options {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "h3", value_parser = protocol)]
     pub alpn: Vec<String>,
 
-    /// Connect to each target a second time after the first connection, with its ticket and token. The request is sent
-    /// in 0-RTT packets if the ticket permits it. Second connections count in all rates
+    /// Connect to each target a second time, with ticket and token from the first connection. The request is sent in
+    /// 0-RTT packets if the ticket permits it. Second connections count in all rates
     #[arg(long)]
     pub second: bool,
 

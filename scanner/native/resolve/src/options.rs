@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", required_unless_present = "name")]
     pub names: Option<PathBuf>,
 
-    /// Resolver to query (repeatable): IP, IP:PORT or IP#PORT, with ,weight=N for its share of the questions
+    /// Resolver to query (repeatable): IP, IP:PORT or IP#PORT. Append ,weight=N for a larger share of the questions
     /// (default: the first of /etc/resolv.conf)
     #[arg(long, value_name = "RESOLVER", value_parser = Named::parse)]
     pub resolver: Vec<Named>,
@@ -95,8 +95,7 @@ pub struct Options {
     #[arg(long)]
     pub lower_case: bool,
 
-    /// After this many consecutive questions without an answer, check whether any resolver answers, and stop the run
-    /// if not
+    /// Stop the run after this many consecutive questions without an answer, if a check shows that no resolver answers
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub silence: u32,
 
@@ -113,7 +112,7 @@ pub struct Options {
     #[arg(long, value_name = "TEXT")]
     pub contact: Option<String>,
 
-    /// Checked as by other commands, but not needed for a --resolver (repeatable)
+    /// Network that may be contacted without contact, as in other commands; not needed for a --resolver (repeatable)
     #[arg(long, value_name = "CIDR")]
     pub allow_net: Vec<String>,
 

@@ -11,7 +11,8 @@ const CONTACT: &str = "How owners of probed servers reach you; required outside 
                        a SYN has no room for it";
 const PORTS: &str = "Source ports, one per connection in turn (default: the system chooses them)";
 
-/// Opens one TCP connection per target, reads which options were agreed, and resets it: one row per target.
+/// Opens a TCP connection to each target, reads the agreed options, and resets the connection. Writes one row per
+/// target.
 #[derive(Parser, Debug)]
 #[command(
     name = "firstflight-tcp-options",
@@ -56,7 +57,7 @@ pub struct Options {
     #[command(flatten)]
     pub sending: SendingArguments,
 
-    /// Timeout of a connection in seconds, from its first SYN
+    /// Timeout of a connection in seconds, from the first SYN
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub timeout: f64,
 
