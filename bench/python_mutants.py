@@ -3,7 +3,7 @@
     python -m bench.python_mutants [--count 200] [--seed 11] [--commit HEAD] [--out var/python-mutants]
 
 Mutants are from cosmic-ray: one changed operator, number, condition or exception. The sample is stratified by
-file. For each mutant, only the unit tests that execute the line run, the tests with the fewest lines first;
+file. For each mutant, only the unit tests that execute its line run, the tests with the fewest lines first;
 pytest-cov records these tests. A mutant on a line that no unit test executes is "not reached": tests in a lab
 may still notice it. The mutated tree is a clone of `--commit` below `--out`. Not part of `make bench`,
 because it runs pytest once per mutant. Needs `pip install cosmic-ray==8.7.0 pytest-cov==7.1.0`.
@@ -84,7 +84,7 @@ def changed(source: str, mutant: Mutant) -> str:
 
 
 def covered(clone: Path) -> dict[tuple[str, int], list[str]]:
-    """Run all unit tests; return for each executed file and line the tests, the most specific first.
+    """Run all unit tests; return for each executed file and line its tests, the most specific first.
 
     Prints and excludes tests that fail on the unchanged tree. Raises MutantsError if pytest stops.
     """
@@ -115,7 +115,7 @@ def failed_tests(output: str) -> set[str]:
 
 
 def verdict(clone: Path, mutant: Mutant, tests: Sequence[str]) -> str:
-    """Return `caught`, `missed`, `not reached` or `unviable` for a mutant and the tests of the line.
+    """Return `caught`, `missed`, `not reached` or `unviable` for a mutant and the tests of its line.
 
     Unviable mutants do not compile, for example `f(/values)`.
     """

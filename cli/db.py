@@ -55,7 +55,7 @@ def status() -> None:
 
 @command.command(epilog="Example: firstflight db check")
 def check() -> None:
-    """Compare every part of every table with the checksums; it reads the whole store.
+    """Compare every part of every table with its checksums; it reads the whole store.
 
     Exit status 3 if a part is damaged.
     """

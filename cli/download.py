@@ -92,7 +92,7 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
 @click.option("--dry-run", is_flag=True, help="Print the budget; send nothing.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
-    """Download each file once per option set, from the address, one at a time, under capture.
+    """Download each file once per option set, from its address, one at a time, under capture.
 
     Prints one line per planned download, after all downloads have finished and their captures are read. Each
     set uses a separate network namespace, which requires root and IPv4 forwarding.

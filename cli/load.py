@@ -27,7 +27,7 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
 
     DIR is a folder written by `firstflight export`. If a checksum differs, the folder is not loaded.
 
-    Loading is idempotent: a file that was written again replaces the rows. A file from another location never
+    Loading is idempotent: a file that was written again replaces its rows. A file from another location never
     replaces rows without --replace, whichever run it names. Files that are unreadable, invalid or rejected
     are reported and skipped; the others are loaded (exit 1 or 3).
     """

@@ -91,7 +91,7 @@ def add_version(command: click.Command) -> None:
 
 
 class LazyGroup(click.Group):
-    """A group that imports the subcommands on first use."""
+    """A group that imports its subcommands on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -180,7 +180,7 @@ def _check_arguments(arguments: list[str]) -> None:
 
 
 def _passes_arguments_on(name: str) -> bool:
-    """Return whether a subcommand passes the arguments unchanged to another program."""
+    """Return whether a subcommand passes its arguments unchanged to another program."""
     return name == "lab" or native_program(name) is not None
 
 

@@ -11,7 +11,7 @@ import click
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import stdout, terminal
 
-# A campaign gives the stages 180 s to shut down (orchestration/runner.py).
+# A campaign gives its stages 180 s to shut down (orchestration/runner.py).
 STOP_WAIT_S = 200.0
 
 
@@ -90,9 +90,9 @@ def _entry(run: Any) -> dict[str, Any]:
     manifest = run.manifest
     entries = stage_entries(run)
     state = manifest["state"]
-    # A scheduled run has no campaign process here; its report task records the end.
+    # A scheduled run has no campaign process here; its report task records its end.
     if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
-        state = "cut"  # killed before it could record the end
+        state = "cut"  # killed before it could record its end
     # Includes interrupted stages, which have written a part of their rows.
     main = stages.main(stages.plan_of(run)).name
     probes = [entry for entry in entries if entry["stage"] == main and entry["rows_out"] is not None]
@@ -105,7 +105,7 @@ def _entry(run: Any) -> dict[str, Any]:
     done = _done(run, probes)
     count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
     if not probes and isinstance(manifest.get("rows"), dict):
-        # The stages of a scheduled run ran elsewhere: use the counts that the report found in the store.
+        # The stages of a scheduled run ran elsewhere: use the counts that its report found in the store.
         count = sum(manifest["rows"].values())
         missing = {part.partition(", shard ")[0] for part in manifest["missing"]}
         done = len(manifest["rows"]) * manifest["repetitions"] - len(missing)
@@ -145,7 +145,7 @@ def _done(run: Any, stages: list[dict[str, Any]]) -> int:
 
 
 def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
-    # A watch may have more periods than the settings name.
+    # A watch may have more periods than its settings name.
     done, wanted = entry["probe_stages_done"], entry["repetitions"] * len(entry["vantages"])
     share = f"{done} of {wanted}" if done <= wanted else done
     terminal.echo(

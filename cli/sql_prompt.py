@@ -20,7 +20,7 @@ _HELP = "A statement ends with `;` or an empty line. Ctrl-D leaves. Tables: SHOW
 
 @contextmanager
 def history() -> Iterator[TextIO | None]:
-    """Read the history, and open the file, before the process is confined; `None` if there can be no file.
+    """Read the history, and open its file, before the process is confined; `None` if there can be no file.
 
     The file is XDG_STATE_HOME/firstflight/sql_history (~/.local/state), readable only by the user.
     """
@@ -66,7 +66,7 @@ def run(answer: Callable[[str], None], file: TextIO | None) -> None:
 
 
 def _statement() -> str | None:
-    """Return the next statement without the semicolon, empty after Ctrl-C; `None` at the end of input."""
+    """Return the next statement without its semicolon, empty after Ctrl-C; `None` at the end of input."""
     lines: list[str] = []
     while True:
         try:

@@ -287,7 +287,7 @@ def show(
 
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
-    """Print a table that uses the trials of several experiments, or write the page."""
+    """Print a table that uses the trials of several experiments, or write its page."""
     from testbed import experiment_files, report
     from testbed.computed import DERIVED
     from testbed.trials import series, versions

@@ -11,7 +11,7 @@ MOST_CONNECTIONS = 90_000
 
 
 def kept(settings: Settings) -> list[tuple[str, object]]:
-    """Return the dissector's options for the ports, windows and limits of live connections."""
+    """Return the dissector's options for its ports, windows and limits of live connections."""
     probe = settings.probe
     # Late packets arrive after the probe has stopped waiting and listening, so keep the connection longer.
     window_s = probe.timeout_s + probe.settle_ms / 1000

@@ -27,7 +27,7 @@ ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 def stage(run: Run, key: StageKey) -> None:
     """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
 
-    Writes no file for a watch that started after the period, because it sent no probes. InputError if there
+    Writes no file for a watch that started after its period, because it sent no probes. InputError if there
     is no capture, if one is missing (then writes no rows), or if one is damaged (then writes the connections
     before the damage).
     """
@@ -68,7 +68,7 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
         raise InputError(
             f"there is no capture in {folder}: run the probe stage of {key.vantage} with capture enabled"
         )
-    # A killed stage leaves a `.part` file, which the next attempt renames.
+    # A killed stage leaves a `.part` file, which its next attempt renames.
     missing = [
         path.name for path in listed if path not in present and not capture_files.part_of(path).is_file()
     ]
@@ -82,7 +82,7 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
 
 
 def _is_missed(run: Run, key: StageKey) -> bool:
-    """Return whether a watch started after the period: all slots were late, and no packet was captured."""
+    """Return whether a watch started after its period: all slots were late, and no packet was captured."""
     report = run.report("watch", key)
     if report is None or not run.done("watch", key):
         return False

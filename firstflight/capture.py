@@ -77,7 +77,7 @@ class Capture:
             str(snaplen),
             "-B",
             str(buffer_kib),
-            # Debian's tcpdump drops root for a user that cannot write here; otherwise it keeps the user.
+            # Debian's tcpdump drops root for a user that cannot write here; otherwise it keeps its user.
             *(["-Z", "root"] if os.geteuid() == 0 else []),
             "-w",
             str(self._part),

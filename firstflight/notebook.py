@@ -1,7 +1,7 @@
 """Functions for notebooks and other Python programs: runs, queries, SQL and record files as Arrow tables.
 
 A query of the store runs in a child process, `firstflight sql` or `firstflight query`. This confines the
-engine, lets Ctrl-C stop it, and frees the memory afterwards. Record files need no store and are read in this
+engine, lets Ctrl-C stop it, and frees its memory afterwards. Record files need no store and are read in this
 process.
 """
 

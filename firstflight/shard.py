@@ -1,7 +1,7 @@
 """Shards: a vantage point's names, divided among several processes (ZMap's word).
 
-A hash of the name determines the shard, not its position in the list. So lists in another order are divided
-the same way, and the shard that resolves a name probes all the addresses. docs/design/0017 has the reasons.
+A hash of the name determines its shard, not its position in the list. So lists in another order are divided
+the same way, and the shard that resolves a name probes all its addresses. docs/design/0017 has the reasons.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class HostEntry(_Entry):
 
 
 class Distribution(_Entry):
-    """A lognormal with a Pareto of exponent `tail_alpha` as the top `tail_share`; milliseconds."""
+    """A lognormal with a Pareto of exponent `tail_alpha` as its top `tail_share`; milliseconds."""
 
     median_ms: float = Field(gt=0, le=1000)
     sigma: float = Field(ge=0, le=3)

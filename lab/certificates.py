@@ -32,7 +32,7 @@ FLAWS: tuple[Flaw, ...] = get_args(Flaw)
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority; `path` is the certificate (PEM), which clients trust."""
+    """A certificate authority; `path` is its certificate (PEM), which clients trust."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey

@@ -42,7 +42,7 @@ class Described:
 
     @cached_property
     def sha256(self) -> str:
-        """Return the SHA-256 (hex)."""
+        """Return its SHA-256 (hex)."""
         return sha256(self._der).hexdigest()
 
     @property

@@ -1,8 +1,8 @@
-"""The lab's name server: BIND on host `dns`, authoritative for all names, and resolver for the clients.
+"""The lab's name server: BIND on host `dns`, authoritative for all names, and resolver for its clients.
 
 Every registered domain is a separate zone. The root zone exists and is empty, so that an unknown name is
 NXDOMAIN immediately and no query leaves the server. One answer follows CNAMEs across zones, like the answer
-of a resolver. A broken zone's file cannot be loaded, so the names are always an immediate SERVFAIL. All
+of a resolver. A broken zone's file cannot be loaded, so its names are always an immediate SERVFAIL. All
 files are in STATE/dns.
 """
 
@@ -201,7 +201,7 @@ def reload(state: Path, server: str) -> None:
     end = time.monotonic() + RELOAD_TIMEOUT_S
     stale = outdated(server, serials)
     while stale:
-        for zone in stale:  # BIND skips a file that is not newer than the zone
+        for zone in stale:  # BIND skips a file that is not newer than its zone
             os.utime(folder / "zones" / f"{zone or 'root'}.zone")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

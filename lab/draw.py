@@ -2,7 +2,7 @@
 
 Names get stratified quantiles, (i + 1/2) / n, instead of independent samples. The median over an odd number
 of names is then exactly the declared median, and a few names already cover the whole distribution, including
-the tail.
+its tail.
 """
 
 from __future__ import annotations

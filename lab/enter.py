@@ -1,4 +1,4 @@
-"""`firstflight lab exec`: replaces the process with a program on one of the lab's hosts.
+"""`firstflight lab exec`: replaces its process with a program on one of the lab's hosts.
 
 No process stays in between, so exit status, signals, terminal and working directory belong to the program.
 Imports little, because every stage in a lab campaign starts through this module.

@@ -44,7 +44,7 @@ class FileSite:
     rules: str = ""  # nginx rules
     pages: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
-    at_www: bool = False  # the pages are at www.NAME
+    at_www: bool = False  # its pages are at www.NAME
     www_elsewhere: bool = False  # www.NAME has the address of the first site
     flaw: bool = False
     ip: str | None = None

@@ -2,7 +2,7 @@
 
     python -m lab.forward --state DIR --host centre --to 127.0.0.1:8080 --port 8080
 
-Binds the port first, then moves the process into the host's network, so that the connections start there.
+Binds the port first, then moves the process into the host's network, so that its connections start there.
 Prints `READY PORT` (port 0: a free one) and runs until killed.
 """
 

@@ -40,7 +40,7 @@ class Internet:
     """The whole lab as plain data.
 
     `endpoints` holds one entry per (name, address), over all epochs. `names` are (rank, domain) of the target
-    list, from rank 1 without gaps. `servfail` are names in broken zones: the name without the first label is
+    list, from rank 1 without gaps. `servfail` are names in broken zones: the name without its first label is
     a zone that answers SERVFAIL. `nxdomain` are nonexistent names in existing zones. `blocklist` and `optout`
     are lines.
     """

@@ -22,7 +22,7 @@ from pathlib import Path
 
 # Source and destination address, protocol (IANA's number), source and destination port.
 Flow = tuple[str, str, int, int, int]
-ANSWER_WINDOW_NS = 4_000_000_000  # a probe's packets arrive within the answer window
+ANSWER_WINDOW_NS = 4_000_000_000  # a probe's packets arrive within its answer window
 
 
 @dataclass(frozen=True, order=True)
@@ -86,7 +86,7 @@ class LinkLog:
         return packets[index]
 
     def delays(self) -> Iterator[tuple[str, str, int]]:
-        """Yield (source, destination, ns from arrival to release without the wait) of every packet."""
+        """Yield (source, destination, ns from arrival to release without its wait) of every packet."""
         for (src, dst, *_), packets in self._flows.items():
             for packet in packets:
                 yield src, dst, packet.release_ns - packet.arrived_ns - (packet.wait_ns or 0)

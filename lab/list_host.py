@@ -87,7 +87,7 @@ def lists(names: Sequence[str], today: date) -> list[TrancoList]:
 
 
 def write_tree(tree: Path, published: Iterable[TrancoList]) -> None:
-    """Write the host's files below the document root `tree`."""
+    """Write the host's files below its document root `tree`."""
     for tranco_list in published:
         _write(tree / "download" / tranco_list.list_id / "1000000", tranco_list.csv())
         _write(tree / "download" / tranco_list.list_id / "full", tranco_list.csv())
@@ -104,7 +104,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def nginx_map(published: Iterable[TrancoList]) -> str:
-    """Return nginx's `map` from a request for a day's list to the id; empty for a day without list."""
+    """Return nginx's `map` from a request for a day's list to its id; empty for a day without list."""
     rows = [
         f'  "{tranco_list.day}/{str(tranco_list.subdomains).lower()}" {tranco_list.list_id};'
         for tranco_list in published

@@ -17,7 +17,7 @@ from lab.internet import Internet
 from lab.mirror_sites import Mirror
 from lab.model import Host
 
-# Set -> options in the SYN. All sets also offer timestamps.
+# Set -> options in its SYN. All sets also offer timestamps.
 SETS: dict[str, frozenset[str]] = {
     "warmup": frozenset(),
     "bl": frozenset(),

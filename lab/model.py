@@ -129,7 +129,7 @@ class Service:
     It counts as up when the log (standard output and error together) matches the regular expression `ready`.
     After `ready_timeout_s` without a match, the lab reports the service and shows the last log lines. A
     `realtime` service runs before ordinary processes (SCHED_FIFO) if that is allowed; otherwise a busy
-    machine would change the declared times.
+    machine would change its declared times.
     """
 
     name: str

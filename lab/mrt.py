@@ -42,7 +42,7 @@ def retimed(dump: bytes, timestamp: int) -> bytes:
     """Return the same table as if written at `timestamp` (seconds, UTC).
 
     Changes the time of the record headers. The originated time of an entry (RFC 6396 4.3.4), when a route was
-    learned, is only capped at the dump's time, so that no route is younger than the table.
+    learned, is only capped at the dump's time, so that no route is younger than its table.
     """
     changed = bytearray(dump)
     for offset, _, subtype, length in records(dump):

@@ -269,7 +269,7 @@ async def _silence() -> Body:
 
 
 def tarpit(question: Question) -> Reply:
-    """The start page sends only the status line. Not a site of the lab: it costs a crawl half a minute."""
+    """The start page sends only its status line. Not a site of the lab: it costs a crawl half a minute."""
     return _missing() if question.path == "/robots.txt" else Reply(-1, {}, _silence)
 
 

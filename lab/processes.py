@@ -36,7 +36,7 @@ _REALTIME_PRIORITY = 5  # below the link emulator's
 
 
 def start(service: Service, logs: Path, *, realtime: bool) -> Running:
-    """Start a service on the host (host "": the current namespace); the output goes to LOGS/NAME.log.
+    """Start a service on its host (host "": the current namespace); the output goes to LOGS/NAME.log.
 
     Without `realtime`, no service gets real-time priority, even with `Service.realtime`.
     """

@@ -1,6 +1,6 @@
 """The lab's second DNS scenario: unbound as the recursive resolver of a host of kind `resolver`.
 
-It sends all queries to the lab's name server (lab/dns.py), because the hints name only this server for the
+It sends all queries to the lab's name server (lab/dns.py), because its hints name only this server for the
 root. It follows CNAMEs across zones itself, and caches answers for their TTL. Its files are in
 STATE/recursive.
 """

@@ -134,7 +134,7 @@ def _check_owners(endpoints: Sequence[Endpoint]) -> None:
 
 
 def _wildcard(domain: str) -> str:
-    """Return the certificate name for a domain: a wildcard at the parent, or itself below a single label."""
+    """Return the certificate name for a domain: a wildcard at its parent, or itself below a single label."""
     _, _, parent = domain.partition(".")
     return f"*.{parent}" if "." in parent else domain
 

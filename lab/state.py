@@ -87,7 +87,7 @@ class State:
         part.replace(self.record_file)
 
     def running(self) -> Record | None:
-        """Return the record if the process is alive; ignore a record for a killed lab."""
+        """Return the record if its process is alive; ignore a record for a killed lab."""
         try:
             fields = json.loads(self.record_file.read_text(encoding="utf-8"))
             record = Record(**{**fields, "hosts": tuple(fields["hosts"])})

@@ -1,7 +1,7 @@
 """The supervisor: the first process in the lab's PID namespace, so that its exit stops the whole lab.
 
 lab/launch.py starts it in new mount, network and PID namespaces. It reports progress on standard output, one
-JSON line per step, waits for `go` on standard input until the process number is recorded, and runs until
+JSON line per step, waits for `go` on standard input until its process number is recorded, and runs until
 killed.
 
     python -m lab.supervisor --state DIR [--capture-edges] [--realtime]
@@ -146,7 +146,7 @@ def main() -> int:
     options = parser.parse_args()
     state = State(options.state)
 
-    # /proc is the machine's: `self` there is this process's number outside the PID namespace.
+    # /proc is the machine's: `self` there is this process's number outside its PID namespace.
     tell(step="started", pid=int(Path("/proc/self").readlink().name))
     if sys.stdin.readline() != "go\n":
         return 1  # the starting process is gone without recording this one, so nothing could stop it
@@ -155,7 +155,7 @@ def main() -> int:
     try:
         supervisor = Supervisor(state, internet.load(state.behaviour_file))
         supervisor.raise_lab(capture_edges=options.capture_edges, realtime=options.realtime)
-        # Before the report, because the reader may send a request immediately.
+        # Before the report, because its reader may send a request immediately.
         server = control.listen(state.control)
     except FirstflightError as error:
         tell(error=str(error), status=error.exit_status)

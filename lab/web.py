@@ -24,7 +24,7 @@ class Site:
     chain: Path
     key: Path
     before: str = ""  # rules in nginx's http block
-    locations: str = ""  # rules in the server block
+    locations: str = ""  # rules in its server block
 
 
 def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:

@@ -74,7 +74,7 @@ def run_alone(name: str, argv: Sequence[str]) -> None:
 
 
 def _run_process(name: str, argv: Sequence[str], *, behind: bool = False) -> int:
-    """Run a stage's process on this terminal, or by a command, and return the exit status."""
+    """Run a stage's process on this terminal, or by a command, and return its exit status."""
     status = runner.run_in_terminal(argv, behind=behind)
     if status < 0:
         raise FirstflightError(f"stage {name} was killed by signal {-status}")
@@ -90,7 +90,7 @@ def run_here(
     *,
     patient: bool = False,
 ) -> None:
-    """Run a stage in this process, unless it is done; with `again` replace the output.
+    """Run a stage in this process, unless it is done; with `again` replace its output.
 
     The old output is removed first, unless the stage replaces it atomically. With `patient`, wait while
     another process runs the same stage, so that a campaign does not fail because a user started the stage,

@@ -1,4 +1,4 @@
-"""Stops a remote stage, started by a command such as ssh, when the standard input closes.
+"""Stops a remote stage, started by a command such as ssh, when its standard input closes.
 
 Signals do not reach a process on another machine, and it does not notice the death of the campaign. If the
 command forwards the standard input, the process notices when the input ends. The input starts with a
@@ -49,13 +49,13 @@ class Held:
             self._write = -1
 
     def is_forwarded(self) -> bool:
-        """Return whether the command has read the greeting, which shows that it forwards the input."""
+        """Return whether the command has read the greeting, which shows that it forwards its input."""
         unread = fcntl.ioctl(self._read, termios.FIONREAD, bytes(4))
         return not any(unread)
 
 
 def end_with_input() -> None:
-    """Send SIGINT to this process when the standard input closes, if a `Held` has sent the greeting."""
+    """Send SIGINT to this process when its standard input closes, if a `Held` has sent the greeting."""
     if sys.stdin is None:
         return
     mode = os.fstat(0).st_mode

@@ -3,7 +3,7 @@
 Campaigns wait for them in an event loop (`run_to_end`), Airflow tasks block on them (`Child`). A child runs
 in a separate session, so the terminal's Ctrl-C reaches it only once, through this process. If this process
 dies, even by kill -9, the child shuts down gracefully. A stage that runs through a command such as ssh stops
-when the standard input closes (`orchestration.held`).
+when its standard input closes (`orchestration.held`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def stage_argv(
 ) -> list[str]:
     """Return the argument list of `firstflight stage NAMES... --run RUN ...`, with prefix and `more` options.
 
-    With a key it includes the local time, for the vantage point to compare the clock.
+    With a key it includes the local time, for the vantage point to compare its clock.
     """
     argv = [*expand(prefix), *([program] if program else this_program()), "stage", *names, "--run", str(run)]
     argv.append("--here")
@@ -88,9 +88,9 @@ def key_options(key: StageKey) -> list[str]:
 async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) -> int:
     """Run a process until it exits, and append the output to `log`.
 
-    Returns the exit status (negative: a signal). On cancellation the process and all others in the session
+    Returns the exit status (negative: a signal). On cancellation the process and all others in its session
     get SIGINT and time to shut down. With `behind`, the process is a command that runs a stage elsewhere: if
-    the command forwards the input, the stage is stopped by closing that input instead. UsageError if the
+    the command forwards its input, the stage is stopped by closing that input instead. UsageError if the
     program cannot be started.
     """
     with files.explain_os_errors(log):
@@ -109,7 +109,7 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
             )
         )
         try:
-            # Shielded, because asyncio kills a process if the start is cancelled.
+            # Shielded, because asyncio kills a process if its start is cancelled.
             process = await asyncio.shield(starting)
             return await process.wait()
         except OSError as error:
@@ -120,7 +120,7 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
 
 
 async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held | None) -> None:
-    """Stop a process and all others in the session, by closing the input or by SIGINT, once it has started.
+    """Stop a process and all others in its session, by closing its input or by SIGINT, once it has started.
 
     Processes that still run after GRACE_S are killed.
     """
@@ -138,7 +138,7 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held 
 
 
 async def _ends_by_input(process: asyncio.subprocess.Process, held: Held) -> bool:
-    """Close a process's input; return whether the command forwards it.
+    """Close a process's input; return whether its command forwards it.
 
     The command may still be connecting.
     """

@@ -66,15 +66,15 @@ class Stage:
     enabled_by: str | None = None
     # Has a separate schedule on a site: scheduled scans omit it.
     apart: bool = False
-    # If the stage measures: the plural noun for the rows, for example `probes`.
+    # If the stage measures: the plural noun for its rows, for example `probes`.
     measures: str | None = None
     # Takes --period and --start.
     timed: bool = False
     # Finds the remaining work itself, so it runs even if it is done.
     looks_itself: bool = False
-    # Replaces the output atomically: with --again, the old output stays until the new output is complete.
+    # Replaces its output atomically: with --again, the old output stays until the new output is complete.
     replaces: bool = False
-    # Permanently confines the process to the store and the run (store/confine).
+    # Permanently confines its process to the store and the run (store/confine).
     confined: bool = False
     # Native programs that it runs.
     programs: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Stage:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders below a run or key that hold the output."""
+        """The folders below a run or key that hold its output."""
         return (self.name, "capture") if self.captures else (self.name,)
 
     def is_enabled(self, settings: Settings) -> bool:
@@ -356,7 +356,7 @@ def plan_of(run: Run) -> Plan:
 def shards_of(run: Run, vantage: str) -> list[Shard]:
     """Return a vantage point's shards in a run. Only a scan has more than one.
 
-    A watch is not divided, because the times are fixed. UsageError for an unknown vantage point.
+    A watch is not divided, because its times are fixed. UsageError for an unknown vantage point.
     """
     declared = run.settings.vantage_named(vantage).shards
     return shards.all_of(declared if plan_of(run) is Plan.SCAN else 1)

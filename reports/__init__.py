@@ -7,6 +7,6 @@ query                               named queries (schemas/queries)
 trace                               a row's packets
 panel                               panels (schemas/panels) of dashboards
 dashboard/                          the web server: `serve`, `app`, `pages/`, `asking/` (processes that run
-                                    the queries), `connection/` (limits of connections)
+                                    its queries), `connection/` (limits of connections)
 grafana, superset                   files for Grafana and Superset, generated from panels and kinds
 """

@@ -3,7 +3,7 @@
     python -m reports.grafana var/grafana      # `make grafana`
 
 writes provisioning files (YAML) and a dashboard per page (JSON), for the data source
-`grafana-clickhouse-datasource` over the native protocol. A panel has the SQL of the named query. Macros of
+`grafana-clickhouse-datasource` over the native protocol. A panel has the SQL of its named query. Macros of
 the data source for the chosen time, and variables of the dashboard, replace the values.
 """
 
@@ -130,7 +130,7 @@ def _panel(number: int, page_panel: Panel) -> dict[str, Any]:
 
 
 def _overrides(page_panel: Panel) -> list[dict[str, Any]]:
-    """Return names and units of columns. A chart's counts are in the tooltips, not among the lines."""
+    """Return names and units of columns. A chart's counts are in its tooltips, not among its lines."""
     overrides: list[dict[str, Any]] = []
     for column in query.load(page_panel.query).columns if page_panel.chart in panel.TABLES else page_panel.y:
         properties = (

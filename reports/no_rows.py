@@ -18,7 +18,7 @@ from store.sql import literal
 _HEAD_LINES = {"TSVWithNames": 1, "TSVWithNamesAndTypes": 2, "CSVWithNames": 1, "CSVWithNamesAndTypes": 2}
 _HEAD_LINES |= {f"TabSeparated{name[3:]}": count for name, count in _HEAD_LINES.items() if name[0] == "T"}
 _TABLE = re.compile(r"\bfirstflight\.(\w+)")
-# Tables that a query reads to choose a run or to complete a roll-up, not for the rows.
+# Tables that a query reads to choose a run or to complete a roll-up, not for its rows.
 _BESIDE = {"newest_runs", "newest_run", "unit_not_rolled_up", "load_file", "run", "target", "certificate"}
 
 

@@ -57,7 +57,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel, checked against the query."""
+    """A panel, checked against its query."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """Named queries: SQL with a one-sentence question, typed parameters and described columns.
 
 `schemas/queries/NAME.sql` has the SQL, `NAME.yaml` the description; parameters.yaml has shared parameters. A
-parameter is written `{name:Type}` in the SQL. This module checks the value by type and inserts it as a
+parameter is written `{name:Type}` in the SQL. This module checks its value by type and inserts it as a
 literal, so the SQL that runs can be printed and pasted into `firstflight sql`.
 """
 
@@ -128,7 +128,7 @@ class NamedQuery:
         return given.get(name, defaults.get(name, ""))
 
     def newest_of(self, given: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the record kinds by which the query chooses the run if `run` is `newest`; else empty."""
+        """Return the record kinds by which the query chooses its run if `run` is `newest`; else empty."""
         if self.value("run", given) != chosen_run.NEWEST:
             return ()
         kinds = _KINDS.search(self.text)

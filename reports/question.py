@@ -24,13 +24,13 @@ class Answer:
 
 
 def ask(store: Store, name: str, **values: str | int) -> Answer:
-    """Run the query in sql/NAME.sql with `values` for the `{name:Type}`."""
+    """Run the query in sql/NAME.sql with `values` for its `{name:Type}`."""
     text = store.dialect.render((HERE / f"{name}.sql").read_text(encoding="utf-8"))
     return put(store, text, values)
 
 
 def put(store: Store, text: str, values: Mapping[str, str | int]) -> Answer:
-    """Run a rendered query with `values` for the `{name:Type}`."""
+    """Run a rendered query with `values` for its `{name:Type}`."""
     sql = bound(text.strip(), values)
     return Answer(sql, store.rows(sql))
 

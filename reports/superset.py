@@ -115,7 +115,7 @@ def database() -> dict[str, Any]:
 
 
 def dataset(name: str) -> dict[str, Any]:
-    """Return a table or view with the comments on the columns, and its metrics."""
+    """Return a table or view with the comments on its columns, and its metrics."""
     columns: list[dict[str, Any]]
     if name in VIEWS:
         view = next(view for view in sql.views() if view.name == name)
@@ -163,7 +163,7 @@ def store_type(column: records.Column) -> str:
 
 
 def _type_in_view(column: str) -> str:
-    """Return the type of a column of VIEWS from the name; a test compares it with the engine's type."""
+    """Return the type of a column of VIEWS from its name; a test compares it with the engine's type."""
     if column in ("cdn", "vantage", "purpose", "first_answer"):
         return "String"
     if column in ("day", "hour"):

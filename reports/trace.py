@@ -21,7 +21,7 @@ from schemas import records
 
 Row = dict[str, Any]
 
-# The columns of a row to print besides the outcome; null ones are omitted.
+# The columns of a row to print besides its outcome; null ones are omitted.
 SHOWN = (
     "ack_us",
     "sh_us",

@@ -20,7 +20,7 @@ from scanner.target_stage import EngineStage, TargetStage
 
 
 class DrawnStage(TargetStage):
-    """A stage that samples targets according to the settings section. UsageError if that disables it."""
+    """A stage that samples targets according to its settings section. UsageError if that disables it."""
 
     done = "contacted"
 
@@ -40,7 +40,7 @@ class DrawnStage(TargetStage):
 
 
 class DrawnEngineStage(DrawnStage, EngineStage):
-    """A stage that samples the targets and runs one engine over them."""
+    """A stage that samples its targets and runs one engine over them."""
 
     @property
     def log(self) -> str:

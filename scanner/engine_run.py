@@ -20,7 +20,7 @@ from scanner.driver.feed import Feed
 class EngineRun:
     """One run of an engine.
 
-    `folder` has the segments, summary and `log`. `label` is the name in messages, `shown` in progress.
+    `folder` has its segments, summary and `log`. `label` is its name in messages, `shown` in progress.
     `total`: the number of rows, of planned probes with `planned`, else of targets. `asn_of` returns the AS
     of an address. Warnings go to `report`.
     """

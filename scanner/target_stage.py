@@ -1,8 +1,8 @@
 """The steps of a stage that contacts a list of targets and writes a row for each.
 
 A kill at any moment loses no results. The next start contacts only targets without a result. A stopped stage
-writes the existing rows, except if it is stopped while it waits for an earlier engine. The stage removes the
-results when the report marks it as done, because the record file then contains them.
+writes its existing rows, except if it is stopped while it waits for an earlier engine. The stage removes its
+results when its report marks it as done, because the record file then contains them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from scanner.records import finished
 
 
 class TargetStage(ABC):
-    """A stage at one key. Subclasses select the targets, contact them and write the record files."""
+    """A stage at one key. Subclasses select its targets, contact them and write its record files."""
 
     name: ClassVar[str]
     """The name of the stage and the folder."""
     done: ClassVar[str]
     """The verb for targets with a result, in messages."""
     cdn_by_answer: ClassVar[bool] = False
-    """Whether the rows have a CDN identified by the answer (`rules.rule_files`)."""
+    """Whether its rows have a CDN identified by the answer (`rules.rule_files`)."""
 
     def __init__(self, run: Run, key: StageKey) -> None:
         self.run = run
@@ -121,7 +121,7 @@ class TargetStage(ABC):
 
 
 class EngineStage(TargetStage):
-    """A stage that runs one engine over the list. The results are the engine's closed segments."""
+    """A stage that runs one engine over its list. The results are the engine's closed segments."""
 
     engine: ClassVar[process.Engine]
 
@@ -168,7 +168,7 @@ class EngineStage(TargetStage):
     def contact(self, plan: pa.Table, report: StageReport) -> None:
         """Run the engine until each target has a row in a closed segment."""
         done = sum(self.rows_in(segment) for segment in closed_segments(self.segments))
-        # If the engine was killed before it wrote the summary, it has nothing left to send and writes the
+        # If the engine was killed before it wrote its summary, it has nothing left to send and writes the
         # summary now.
         if plan.num_rows <= done and (plan.num_rows == 0 or (self.folder / "summary.json").is_file()):
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 # Table -> sharding key. All rows for a name are on one shard, in all tables, because the key hashes the text
-# of the name. A connection without SNI has no name, so the key uses the server's address.
+# of the name. A connection without SNI has no name, so the key uses its server's address.
 LOCAL = "_local"
 _NAME = "cityHash64(domain)"
 KEYS = {
@@ -29,7 +29,7 @@ KEYS = {
     "quic_ack": "cityHash64(ifNull(sni, server_ip))",
 }
 # Every query reads the rows of all shards: the right side of IN and JOIN is computed once, from all shards.
-# An insert returns when the shards have the rows.
+# An insert returns when the shards have its rows.
 SETTINGS: dict[str, object] = {"prefer_global_in_and_join": 1, "distributed_foreground_insert": 1}
 # A whole table has the same path in all shards, and a replica name that is unique per server.
 _WHOLE = "'/clickhouse/tables/{uuid}/whole', '{shard}-{replica}'"

@@ -1,7 +1,7 @@
 """The SQL of the store: numbered, forward-only migrations, and views.
 
 `migrations/NNNN_name.sql` creates and alters tables; a released file never changes. `views/NAME.sql` has one
-SELECT, and `views/NAME.yaml` describes the columns; a view is recreated whenever the text changes.
+SELECT, and `views/NAME.yaml` describes its columns; a view is recreated whenever its text changes.
 `derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view includes it.
 `fragments/NAME.sql` has SQL that several `queries/` and `views/` share; `${NAME}` in them includes it.
 `${NAME WORD, ...}` also replaces `${arguments}` in the fragment by these words as quoted strings. All are
@@ -191,7 +191,7 @@ def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:
 
 
 def _derivation(name: str) -> str:
-    """Return the SELECT with which `derived/NAME.sql` fills the table, for units that are not rolled up."""
+    """Return the SELECT with which `derived/NAME.sql` fills its table, for units that are not rolled up."""
     text = _without_comments((HERE / "derived" / f"{name}.sql").read_text(encoding="utf-8"))
     select = text[text.index("\nSELECT") :].strip().rstrip(";")
     units = "SELECT run, vantage, repetition FROM ${database}.unit_not_rolled_up"

@@ -1,4 +1,4 @@
-"""Confines a command that opens the embedded store, from before the first thread until it exits.
+"""Confines a command that opens the embedded store, from before its first thread until it exits.
 
 A process that opens a store evaluates the expressions in it (a column's default, a view, a dictionary's
 source) with its user's rights, even if others wrote them. Confinement prevents access to other files and to

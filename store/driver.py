@@ -2,7 +2,7 @@
 
 The driver handles connection, handshake, compression, packets and settings. A block's content is not
 converted to Python objects: it passes to and from the local engine in the format `Native`. This keeps types
-exact (the driver's datetimes have only microseconds), and a batch needs no loop over the values.
+exact (the driver's datetimes have only microseconds), and a batch needs no loop over its values.
 """
 
 from __future__ import annotations

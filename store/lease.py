@@ -1,4 +1,4 @@
-"""Leases for exclusive access on a server. A lease expires if the holder disappears.
+"""Leases for exclusive access on a server. A lease expires if its holder disappears.
 
 A server has no locks for clients. But it drops an insert if it has seen the insert's token before, which
 works as a compare-and-set operation. To take a lease, a program inserts the version after the newest one,

@@ -19,7 +19,7 @@ from store.url import SCHEMES, ServerLocation, nothing_in, parse
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
 WAIT_S = 30.0
-# Possible content of a folder in which the engine has not finished the first start.
+# Possible content of a folder in which the engine has not finished its first start.
 _STORE_FILES = frozenset(
     {
         *(served_address.LOCK, "access", "data", "metadata_dropped", "preprocessed_configs", "status"),

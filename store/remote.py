@@ -1,4 +1,4 @@
-"""A ClickHouse server as the store, over the native protocol (clickhouse-driver)."""
+"""A ClickHouse server as the store, over its native protocol (clickhouse-driver)."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class ServerStore:
         return [int(count) for count in answer.split()]
 
     def catch_up(self, table: str) -> None:
-        """In a cluster, wait until the replicas that answer for `table` here have all the rows."""
+        """In a cluster, wait until the replicas that answer for `table` here have all its rows."""
         if self.dialect.cluster:
             self.execute(self.dialect.caught_up(table))
 

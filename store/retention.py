@@ -14,7 +14,7 @@ _TTL = re.compile(r"\bTTL .*?\+ (?:toIntervalMonth\((?P<function>\d+)\)|INTERVAL
 
 @dataclass(frozen=True)
 class Retention:
-    """A table that is partitioned by month, and how many months the rows are kept (`None`: without limit)."""
+    """A table that is partitioned by month, and how many months its rows are kept (`None`: without limit)."""
 
     table: str
     months: int | None
@@ -57,6 +57,6 @@ def keep(store: Store, table: str, months: int | None) -> None:
     )
     time = _MONTHLY.fullmatch(row["partition_key"])
     assert time is not None  # it is among `each`
-    # Whole parts only: a row is dropped when the whole month has expired.
+    # Whole parts only: a row is dropped when its whole month has expired.
     store.execute(f"{name} MODIFY SETTING ttl_only_drop_parts = 1")
     store.execute(f"{name} MODIFY TTL toDate({time['time']}) + toIntervalMonth({months})")

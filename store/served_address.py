@@ -30,7 +30,7 @@ def path_of(store: Path) -> Path:
 
 
 def of(store: Path, database: str) -> ServerLocation | None:
-    """Return the server that holds `store` now, if this user may read the address."""
+    """Return the server that holds `store` now, if this user may read its address."""
     lines = _lines(store)
     holder = lock.holder_pid(store / LOCK)
     if len(lines) < 2 or holder is None or lines[1] != f"{_PROCESS}{holder}":

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "experiments"
 
 
 def read(path: Path) -> Experiment:
-    """Return the experiment in a file, as the measure's model. UsageError if it is invalid.
+    """Return the experiment in a file, as its measure's model. UsageError if it is invalid.
 
     The result has no published values if these are hidden (reports/published_values.py).
     """

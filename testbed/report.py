@@ -154,7 +154,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
 
 
 def write(report: Report, path: Path) -> Path:
-    """Write the page and return the path. Equal rows and captures give equal bytes.
+    """Write the page and return its path. Equal rows and captures give equal bytes.
 
     FirstflightError if the file cannot be written.
     """

@@ -98,7 +98,7 @@ def _our_columns(columns: Sequence[Column]) -> list[Column]:
 
 
 def _with_reason(experiment: Experiment, check: Check) -> Check:
-    """Return a check; an unmet check gets the reason from the experiment's file."""
+    """Return a check; an unmet check gets its reason from the experiment's file."""
     if check.met or check.reason is not None:
         return check
     text = f"{check.about}: {check.expected}"

@@ -4,12 +4,12 @@ Runs `firstflight campaign run` and `firstflight report` as a user does, with on
 repetition, on loopback in a separate network namespace (campaign_world.py describes the peers).
 Stages are processes of the campaign: stage_costs.py attributes CPU time and memory of processes to
 stages. The stage `campaign` is the process that starts the others. The responders stand for the Internet and
-are not counted. Over loopback, the kernel charges the sender for a packet's path to the receiver and for the
+are not counted. Over loopback, the kernel charges the sender for a packet's path to its receiver and for its
 copy in the capture.
 
 The bench measures two campaigns, one with a tenth of the names. A straight line through both gives the costs
 of a million names, so that fixed costs (start of programs) are counted once. Both campaigns have the same
-routing table, so the cost is not scaled. The limit for memory applies to the measured value. With a short
+routing table, so its cost is not scaled. The limit for memory applies to the measured value. With a short
 list, the line multiplies small differences: at 20,000 names, it multiplies a difference of 0.1 CPU s by 54.
 """
 

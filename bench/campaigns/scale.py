@@ -21,7 +21,7 @@ SHARD_TB = 8 * 0.75
 # Size of merged rows as a share of their size as loaded (docs/measured.md, bytes per row).
 MERGED = 45.1 / 49.4
 # Assumed, not measured: a batch becomes a part of PART_BYTES; a merge combines PARTS_A_MERGE parts, up to a
-# part of a month or of the store's limit for merges (the setting max_bytes_to_merge_at_max_space_in_pool).
+# part of a month or of the store's limit for merges (its setting max_bytes_to_merge_at_max_space_in_pool).
 PART_BYTES, PARTS_A_MERGE, MONTH_DAYS, MERGED_BYTES = 8e6, 10, 30, 150 * 2**30
 
 

@@ -1,4 +1,4 @@
-"""Measure the cost of each stage in a command by sampling the processes while they run.
+"""Measure the cost of each stage in a command by sampling its processes while they run.
 
 The sum of CPU time is exact: after a process exits, its parent's account of ended children (proc(5): cutime
 and cstime) contains the time since the last sample. Memory is the largest value of any sample, so a peak
@@ -72,7 +72,7 @@ class Sample:
 class Account:
     """Attributes samples of a tree of processes to stages.
 
-    `stage_of` takes an argument list and returns the process's current stage, or `None` for the parent's
+    `stage_of` takes an argument list and returns the process's current stage, or `None` for its parent's
     stage.
     """
 
@@ -136,7 +136,7 @@ def run(
     env: Mapping[str, str],
     log: Path,
 ) -> Costs:
-    """Run a command to the end and return the stages' costs; write the output to `log`.
+    """Run a command to its end and return the stages' costs; write the output to `log`.
 
     SystemExit with the last lines of output if it fails.
     """
@@ -175,7 +175,7 @@ def _snapshot(root: int) -> dict[int, Sample]:
                 found[pid], children = _sample(pid, parent)
                 waiting += [(child, pid) for child in children]
             return found
-        except (OSError, IndexError):  # a process has just ended: read all again to find the parent's account
+        except (OSError, IndexError):  # a process has just ended: read all again to find its parent's account
             continue
 
 

@@ -155,7 +155,7 @@ def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
 
 @contextmanager
 def made_by(argv: Sequence[str | Path]) -> Iterator[BinaryIO]:
-    """Run a command and yield the standard output."""
+    """Run a command and yield its standard output."""
     with subprocess.Popen([str(part) for part in argv], stdout=subprocess.PIPE) as maker:
         assert maker.stdout is not None
         yield maker.stdout  # type: ignore[misc]

@@ -49,7 +49,7 @@ KINDS: dict[str, tuple[tuple[str, ...], int | None]] = {
 IN_FLIGHT, IN_FLIGHT_LIMIT_MB = 10_000, 350
 # Responses are LATE_MS late, so that at LATE_RATE per second LATE_MS / 1000 * LATE_RATE connections wait.
 LATE_MS, LATE_RATE, LATE_TARGETS = 15_000, 1_000, 20_000
-# Memory of a long run is flat if the second half uses at most FLAT times the memory of the quarter before.
+# Memory of a long run is flat if its second half uses at most FLAT times the memory of the quarter before.
 FLAT = 1.1
 QSCANNER_GOAL = 4.0
 
@@ -139,7 +139,7 @@ def _speed(engine: Engine, targets: int, rounds: int, rate: float, program: str 
 
 
 def _qscanner(engine: Engine, targets_file: Path, rate: float, program: str, number: int) -> float:
-    """Run QScanner over the same targets; return the completed handshakes per CPU second."""
+    """Run QScanner over the same targets; return its completed handshakes per CPU second."""
     given, out = engine.folder / "qscanner.csv", engine.folder / f"qscanner-{number}"
     with given.open("w", encoding="ascii") as file:
         file.write("saddr,hostname,port\n")
@@ -170,7 +170,7 @@ def _memory(engine: Engine) -> int:
 
 
 def _long(engine: Engine, count: int, rate: float) -> int:
-    """Measure one long run; return 1 if memory grows in the second half, or targets are missing."""
+    """Measure one long run; return 1 if memory grows in its second half, or targets are missing."""
     cost = engine.run(engine.targets(count), rate, "--verify", "none")
     print(
         f"{count:,} targets: {cost.done:,} done, {cost.per_cpu_s:,.0f} per CPU second "

@@ -1,4 +1,4 @@
-"""Measure the prober at low rates, where wake-ups dominate the cost: a part of `python -m bench prober`.
+"""Measure the prober at low rates, where wake-ups dominate its cost: a part of `python -m bench prober`.
 
 Also measures the cost of the kernel for the same datagrams and timestamps, sent at the same rate and in the
 same batches (bench/kernel_alone). This is a lower bound for any prober.
@@ -86,7 +86,7 @@ def low_rates(folder: Path, port: int, targets: int) -> bool:
 def _kernel_alone_us(port: int, rate: int, targets: int) -> float | None:
     """Return the CPU time per target, in microseconds, of a loop that only sleeps, reads and sends.
 
-    bench/kernel_alone uses the prober's socket options and intervals, so the cost is a lower bound for any
+    bench/kernel_alone uses the prober's socket options and intervals, so its cost is a lower bound for any
     prober. `None` if not all targets were answered and timestamped.
     """
     together = TOGETHER[rate]

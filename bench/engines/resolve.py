@@ -32,7 +32,7 @@ LIMIT = 25_000
 
 
 def main() -> int:
-    """Measure and print; return 1 if the resolve engine misses the limit."""
+    """Measure and print; return 1 if the resolve engine misses its limit."""
     parser = argparse.ArgumentParser(prog="bench resolve")
     parser.add_argument("--names", type=int, default=NAMES, help="names for our engine; a peer gets a fifth")
     parser.add_argument("--rounds", type=int, default=3, help="times that each program runs, in turns")

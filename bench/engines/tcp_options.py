@@ -2,7 +2,7 @@
 
 It connects to the kernel's listening sockets on loopback, in a separate network namespace, without a limit
 per address. CPU time and memory are the values that the kernel charges the engine's process (user + system,
-peak resident memory). On loopback, the kernel charges the work for both ends of a connection to the sender,
+peak resident memory). On loopback, the kernel charges its work for both ends of a connection to the sender,
 so the result is a lower bound.
 """
 

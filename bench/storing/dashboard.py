@@ -63,7 +63,7 @@ def _make_and_load(folder: Path, rows: int, runs: int) -> str:
 
 @contextmanager
 def _serving(url: str) -> Iterator[tuple[int, str]]:
-    """Run the dashboard; yield the process id and its address."""
+    """Run the dashboard; yield its process id and its address."""
     environment = os.environ | {"FIRSTFLIGHT_STORE": url}
     with process.listening([*_FIRSTFLIGHT, "dashboard", "--port", "0"], environment) as (pid, address):
         yield pid, address.rstrip("/")
@@ -152,7 +152,7 @@ def _resident_mb(pid: int) -> float:
 
 
 def _get(address: str, path: str, encoding: str = "gzip") -> tuple[float, bytes]:
-    """Return the seconds until the answer is complete, and its body; SystemExit unless the status is 200."""
+    """Return the seconds until the answer is complete, and its body; SystemExit unless its status is 200."""
     parts = urlsplit(address)
     assert parts.hostname and parts.port
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)

@@ -170,7 +170,7 @@ def _served(folder: Path, runs: Mapping[str, int]) -> Times:
 
 @contextmanager
 def _serving(store: Path) -> Iterator[tuple[int, str]]:
-    """Run `firstflight store serve` on a free port; yield the process id and store URL."""
+    """Run `firstflight store serve` on a free port; yield its process id and store URL."""
     arguments = [*_FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"]
     with process.listening(arguments, _env(f"chdb:{store}")) as (pid, address):
         yield pid, f"clickhouse://{address}/firstflight"

@@ -1,6 +1,6 @@
 """The answers of the lab's endpoints (lab/internet.toml), as columns from which many probes can be made.
 
-`common` has a row per endpoint with the values that are the same in all the probes. Arrival times are delays
+`common` has a row per endpoint with the values that are the same in all its probes. Arrival times are delays
 in addition to the vantage point's round-trip time. Values of special modes are as a campaign over the lab
 records them.
 """

@@ -1,4 +1,4 @@
-"""Multiply the runs in a store inside the engine: `python -m bench.storing.store_copies URL --times N`.
+"""Multiply the runs in a store inside its engine: `python -m bench.storing.store_copies URL --times N`.
 
 Loading a hundred million rows would take twenty minutes of CPU time. With `--of runs`, copies of a run have
 different ids and are so many days earlier that no two runs share a month. With `--of names`, copies are part
@@ -59,7 +59,7 @@ class Copy:
 
 
 def copies(runs: Sequence[str], times: int) -> Iterator[Copy]:
-    """Yield `times` - 1 copies of each of `runs`, newest first; a copy precedes the original in time.
+    """Yield `times` - 1 copies of each of `runs`, newest first; a copy precedes its original in time.
 
     Raises ValueError if a run's id does not start with its time.
     """
@@ -72,7 +72,7 @@ def copies(runs: Sequence[str], times: int) -> Iterator[Copy]:
 
 
 def multiply(store: Store, times: int, *, names: bool) -> int:
-    """Copy all runs of the store until it has `times` as many rows; return the number of probes."""
+    """Copy all runs of the store until it has `times` as many rows; return its number of probes."""
     database = store.dialect.database
     runs = [row["run"] for row in store.rows(f"SELECT DISTINCT run FROM {database}.probe_day ORDER BY run")]
     if names:

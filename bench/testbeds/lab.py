@@ -1,7 +1,7 @@
 """Measure the accuracy of a campaign's times over the lab: `python -m bench.testbeds.lab`.
 
 Starts a separate lab with captures at the edges (network namespaces without a route out) and runs a campaign
-from the four vantage points. Compares four records of the same packets: the prober's row, the capture at the
+from its four vantage points. Compares four records of the same packets: the prober's row, the capture at the
 prober, the capture at the edge, and the link emulator's log. The bench does not fail on a slow machine:
 tests/end_to_end checks the properties that hold on every machine; this measures the accuracy on this one.
 """
@@ -39,7 +39,7 @@ class Place:
     folder: Path
 
     def firstflight(self, *arguments: str) -> str:
-        """Run a command on this lab; return the standard output. SystemExit with its messages if it fails."""
+        """Run a command on this lab; return its standard output. SystemExit with its messages if it fails."""
         environment = {
             **os.environ,
             "FIRSTFLIGHT_LAB": str(self.folder / "lab"),
@@ -54,7 +54,7 @@ class Place:
         return done.stdout
 
     def lines(self, *arguments: str) -> Iterator[Row]:
-        """Run a command on this lab; return the standard output as JSON lines."""
+        """Run a command on this lab; return its standard output as JSON lines."""
         return map(json.loads, self.firstflight(*arguments).splitlines())
 
     def config(self) -> Path:

@@ -7,7 +7,7 @@ link reports how late it released each packet. The comparison fails if a trial f
 slow.
 
 Uncounted trials before the first one show which datagrams form a client's second flight. In real time, a
-client may divide the flights differently in a later trial. That trial then loses other datagrams, so it is
+client may divide its flights differently in a later trial. That trial then loses other datagrams, so it is
 not a trial of the cell and does not count.
 """
 
@@ -49,7 +49,7 @@ SAMPLE = {
 """Cells by experiment: five without loss, two that lose the server's flight, two that lose the client's."""
 REPETITIONS = 10
 OTHER_LOSS = "other_loss"
-"""Outcome for a trial in real time that did not lose the datagrams that the cell specifies."""
+"""Outcome for a trial in real time that did not lose the datagrams that its cell specifies."""
 
 
 @dataclass(frozen=True)

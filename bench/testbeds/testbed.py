@@ -7,7 +7,7 @@ five servers, both answers, 100 repetitions.
 
 --whole measures all of Figure 5. Otherwise the bench scales a sample: for each client and server it runs one
 of the two answers, in turn, with each of SIZES repetitions. The straight line through both sizes gives the
-cost of a guest before the first trial, and of a trial. The bench also prints a lower bound for the
+cost of a guest before its first trial, and of a trial. The bench also prints a lower bound for the
 duration of the same trials in real time: the time that clients wait, by the guests' clocks.
 """
 
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _cells(folder: Path) -> bool:
-    """Measure whole cells; return whether each meets the goal."""
+    """Measure whole cells; return whether each meets its goal."""
     print(f"cells of {REPETITIONS} trials, compiled stacks, RTT 9 ms; {process.load()}")
     goals_met = True
     for cell in CELLS:
@@ -84,7 +84,7 @@ def _cells(folder: Path) -> bool:
 
 
 def _figure(folder: Path, *, all_of_it: bool) -> bool:
-    """Measure Figure 5, or a sample; return whether it meets the goal."""
+    """Measure Figure 5, or a sample; return whether it meets its goal."""
     how = "all of it" if all_of_it else f"scaled from {SIZES[0]} and {SIZES[1]} repetitions of half the cells"
     print(f"Figure 5, {REPETITIONS} repetitions, {how}; {process.load()}")
     # A resumed run without trials left gives the cost of the command itself.

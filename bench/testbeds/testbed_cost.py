@@ -43,7 +43,7 @@ class Cost:
 class Scaled:
     """The cost of REPETITIONS of all cells for a client, without the start of the command.
 
-    `guest_cpu_s`: cost for a guest before the first trial; `trial_cpu_s`: cost for a trial. Both are `None`
+    `guest_cpu_s`: cost for a guest before its first trial; `trial_cpu_s`: cost for a trial. Both are `None`
     if the client was measured as a whole.
     """
 

@@ -81,7 +81,7 @@ def plan(names: Sequence[str], given: Arguments) -> None:
 
 
 def in_memory(text: str) -> BinaryIO:
-    """Return an open file in memory with `text`, positioned at the start."""
+    """Return an open file in memory with `text`, positioned at its start."""
     file = os.fdopen(os.memfd_create("firstflight"), "w+b")
     file.write(text.encode())
     file.seek(0)

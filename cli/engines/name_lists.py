@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 class Names(NamedTuple):
-    """A list's names in order, each once, and (line number, reason) of each rejected line."""
+    """A list's names in its order, each once, and (line number, reason) of each rejected line."""
 
     names: list[str]
     rejected: list[tuple[int, str]]

@@ -219,7 +219,7 @@ def _rows(path: Path, location: str, trace: _Trace, event: Row) -> Iterator[Row]
 
 
 def _is_sample(trace: _Trace) -> bool:
-    """Return whether the state has a sample. Before the first one, a stack writes the initial RTT, or zeros.
+    """Return whether the state has a sample. Before the first one, a stack writes its initial RTT, or zeros.
 
     A latest RTT that is longer than the time since the first sent packet is an initial RTT.
     """

@@ -1,4 +1,4 @@
-"""A connection's qlog trace (draft-ietf-quic-qlog-main-schema-13, quic-events-12) from the packets.
+"""A connection's qlog trace (draft-ietf-quic-qlog-main-schema-13, quic-events-12) from its packets.
 
 A capture shows an endpoint's packets, not its decisions, so the events are packet_sent, packet_received
 and packet_dropped. If the side of the capture is unknown, the vantage point is the network, and packets from

@@ -65,7 +65,7 @@ class Methods:
         return OTHERS if best is None else best[1]
 
     def by_certificate(self, subject: str, issuer: str, sans: Iterable[str]) -> str:
-        """Return the CDN from a server's certificate: by the names, else by the subject, else by the issuer.
+        """Return the CDN from a server's certificate: by its names, else by the subject, else by the issuer.
 
         `subject` and `issuer` are RFC 4514 strings. The longest matching suffix of all names decides.
         """

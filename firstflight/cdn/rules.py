@@ -1,6 +1,6 @@
 """Reads the rules that identify a CDN by names, headers and certificates (cdn_rules.toml, or the user's own).
 
-A file is a list of tables [[rule]]. Each has `cdn`, `source` (the documentation), and exactly one of these
+A file is a list of tables [[rule]]. Each has `cdn`, `source` (its documentation), and exactly one of these
 keys:
 
 - `cname`: list of name suffixes in whole labels; the longest matching suffix decides;

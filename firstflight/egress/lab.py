@@ -106,7 +106,7 @@ def _check_host(host: object) -> None:
         raise NotTheLab(f"{host!r} is neither an address nor a name; nothing was sent")
     if _is_address(host):
         check(host)
-    else:  # a name, which the socket resolves: check all the addresses
+    else:  # a name, which the socket resolves: check all its addresses
         for info in socket.getaddrinfo(host, None):
             check(str(info[4][0]))
 

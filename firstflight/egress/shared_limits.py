@@ -1,6 +1,6 @@
 """Limits that all vantage points in a campaign share: decides who may probe a prefix when.
 
-A vantage point with shards has a turn for each shard, so the shards together also keep the limits. Each
+A vantage point with shards has a turn for each shard, so its shards together also keep the limits. Each
 vantage point computes the rule independently (docs/design has the reasons and the proof). Time is divided
 into turns. In each turn, a prefix (/24, /48) belongs to one vantage point. A turn ends with a pause in which
 no vantage point probes the prefix. During its turns a vantage point may use the whole limit.

@@ -149,7 +149,7 @@ def _date_of(url: str, address: str, ca_bundle: str | None) -> str | None:
     secure = parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
     connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=HTTP_TIMEOUT_S)
-    # The name is not resolved again, because the address may have changed. `duplicate` is a second handle of
+    # The name is not resolved again, because its address may have changed. `duplicate` is a second handle of
     # the connection, because TLS takes over `tcp`.
     with socket.create_connection((address, port), HTTP_TIMEOUT_S) as tcp, tcp.dup() as duplicate:
         # A socket's time-out applies to each read, and a server could send one byte at a time.

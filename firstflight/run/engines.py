@@ -1,4 +1,4 @@
-"""Waits for an engine or a dissector that still runs after the stage was killed."""
+"""Waits for an engine or a dissector that still runs after its stage was killed."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _suggested(location: Sequence[str | int], model: type[BaseModel]) -> str:
         if isinstance(part, str) and part in section.model_fields:
             section = _section_of(section.model_fields[part].annotation) or section
     key = str(location[-1])
-    # A key without the section is more likely than a section with a similar name.
+    # A key without its section is more likely than a section with a similar name.
     in_sections = [
         f"{name}.{key}"
         for name, field in section.model_fields.items()

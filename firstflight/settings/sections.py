@@ -364,7 +364,7 @@ class TcpOptions(Drawn):
     share: float = Field(default=1.0, ge=0, le=1)
     # New connections per second and vantage point, including retries.
     rate: Rate = 100
-    # Seconds from a connection's first SYN to the end.
+    # Seconds from a connection's first SYN to its end.
     timeout_s: float = Field(default=10.0, gt=0, le=60)
     # Maximum number of connections to a target; a lost SYN causes a retry.
     attempts: int = Field(default=3, ge=1, le=10)
@@ -433,7 +433,7 @@ class Watch(Section):
 
 
 class Backoff(Section):
-    """Conditions for pausing a network, and the control names that indicate the state."""
+    """Conditions for pausing a network, and the control names that indicate its state."""
 
     # Whether networks are paused.
     enabled: bool = True

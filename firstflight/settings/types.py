@@ -52,7 +52,7 @@ def _absolute(path: Path, info: ValidationInfo) -> Path:
 
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
-    # `check_files` is off for the settings of an old run, because the files may no longer exist.
+    # `check_files` is off for the settings of an old run, because its files may no longer exist.
     if (info.context or {}).get("check_files", True) and not path.is_file():
         raise ValueError(f"no such file: {path}")
     return path

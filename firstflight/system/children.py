@@ -80,7 +80,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
 
 
 def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Wait until a process exits. Return the standard output and standard error, empty if not piped.
+    """Wait until a process exits. Return its standard output and standard error, empty if not piped.
 
     On Ctrl-C, stop the process and raise Interrupted.
     """

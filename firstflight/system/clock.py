@@ -38,7 +38,7 @@ class Offset(BaseModel):
         return abs(self.offset_us) + self.uncertainty_us > limit_s * 1e6
 
     def is_beyond(self, limit_s: float = LIMIT_S) -> bool:
-        """Return whether the best estimate of the offset exceeds `limit_s` s, whatever the uncertainty."""
+        """Return whether the best estimate of the offset exceeds `limit_s` s, whatever its uncertainty."""
         return abs(self.offset_us) > limit_s * 1e6
 
     def __str__(self) -> str:

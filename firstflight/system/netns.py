@@ -27,7 +27,7 @@ _V6 = "fd66:6972:7374:{:x}::{}"
 _FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
 _MOST = 64
 _NETWORKS = 256 * _MOST
-# The outer end of a link has the network's number in the name. The kernel accepts a name only once per
+# The outer end of a link has the network's number in its name. The kernel accepts a name only once per
 # namespace.
 _OUTER = "ff-net{}"
 _EXISTS = "File exists"  # message of ip(8) for EEXIST

@@ -1,7 +1,7 @@
 """A stage's progress: shown on standard error, and reported to the campaign in the stage's `progress.json`.
 
 A stage calls `Progress.update(done)`. On a terminal this draws a bar; elsewhere it prints a line every few
-seconds. The campaign runs the stages as other processes. It reads their files and draws one bar per vantage
+seconds. The campaign runs its stages as other processes. It reads their files and draws one bar per vantage
 point.
 """
 

@@ -3,7 +3,7 @@
 A close reason, an operator's name or a line in a list may contain escape sequences that move the cursor, set
 the title or inject input (ECMA-48). It may contain marks that change the writing direction, so that one name
 looks like another (UAX 9; CVE-2021-42574). This module filters every table, trace, page, message and log
-line. Output for programs keeps the values: JSON has escapes for such characters.
+line. Output for programs keeps its values: JSON has escapes for such characters.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def start_site(programs: Programs, port: int) -> None:
     site = programs.site
     plan.prepare(site)
     pools = declared_pools(site)
-    # Started first, because the port may be in use.
+    # Started first, because its port may be in use.
     forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
     forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
     programs.start(Part("page", "", tuple(forward), {}, ready=r"READY \d+"))

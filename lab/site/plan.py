@@ -30,7 +30,7 @@ class Level(IntEnum):
 
     BASE = 0  # databases and proxies
     CENTRE = 1  # servers: Airflow's api-server
-    WORK = 2  # the clients: a task that cannot reach the api-server fails
+    WORK = 2  # its clients: a task that cannot reach the api-server fails
 
     @property
     def description(self) -> str:
@@ -155,10 +155,10 @@ def parts(site: Site) -> list[Part]:
     stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-c", str(site.folder / "nginx/nginx.conf"))
     served = (sys.executable, "-P", "-m", "lab.site.database", "--folder", str(site.database))
-    # On SIGINT PostgreSQL does not wait for the clients to disconnect.
+    # On SIGINT PostgreSQL does not wait for its clients to disconnect.
     end = signal.SIGINT
     ready_line = "Application startup complete"
-    # Airflow 3.3 creates this interface's routes at the first request, which blocks it for seconds.
+    # Airflow 3.3 creates this interface's routes at its first request, which blocks it for seconds.
     health_path = "/execution/health"
     result = [
         Part("database", "centre", served, {}, ready=database.READY, end=end),

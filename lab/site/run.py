@@ -21,7 +21,7 @@ from lab.site.processes import MARK, descendants, identities, kill, left_over, l
 READY_S = 180.0
 ANSWER_S = 120.0
 END_S = {Level.WORK: 10.0, Level.CENTRE: 10.0, Level.BASE: 60.0}
-"""Time for a level to stop cleanly. A killed database must recover at the next start."""
+"""Time for a level to stop cleanly. A killed database must recover at its next start."""
 GONE_S = 60.0
 AGAIN_S = 5.0
 
@@ -39,7 +39,7 @@ class Started:
     at: float = field(default_factory=time.monotonic)
 
     def output(self) -> str:
-        """Return the output since the start."""
+        """Return its output since the start."""
         with self.log.open("rb") as file:
             file.seek(self.from_byte)
             return file.read().decode(errors="replace")
@@ -74,7 +74,7 @@ class Programs:
         self.end_all()
 
     def start(self, part: Part) -> Started:
-        """Start a program on the host in a separate session, and append the output to the log."""
+        """Start a program on its host in a separate session, and append the output to the log."""
         log = self.site.logs / f"{part.name}.log"
         log.touch()
         from_byte = log.stat().st_size
@@ -112,7 +112,7 @@ class Programs:
             time.sleep(0.1)
 
     def is_up(self, started: Started) -> bool:
-        """Return whether it runs, has logged that it is ready, and has answered the first request."""
+        """Return whether it runs, has logged that it is ready, and has answered its first request."""
         part = started.part
         if started.process.poll() is not None:
             return False
@@ -141,7 +141,7 @@ class Programs:
             if started.ended is None:
                 started.ended = time.monotonic()
             # A program that exits by itself is restarted after a delay. For example, the centre refuses a
-            # worker while the predecessor does not count as dead.
+            # worker while its predecessor does not count as dead.
             if status >= 0 and time.monotonic() - started.ended < AGAIN_S:
                 continue
             lower = [program for program in self.started.values() if program.part.level < started.part.level]

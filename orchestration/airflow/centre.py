@@ -89,7 +89,7 @@ def _extra(run: Run, stage: str, day: str) -> dict[str, Any]:
 
 
 def _identity(run: Run, stage: str) -> str:
-    """Return the identity of a list, or of a crawl's list: Tranco's list id; of a table the hash."""
+    """Return the identity of a list, or of a crawl's list: Tranco's list id; of a table its hash."""
     report = run.report(stage)
     assert report is not None
     if stage != "as_data":
@@ -162,7 +162,7 @@ def _is_finished(task: str, states: dict[str, Any]) -> bool:
 
 
 class Report(FirstflightOperator):
-    """Records a run's outcome and its missing parts, and creates the report."""
+    """Records a run's outcome and its missing parts, and creates its report."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -178,7 +178,7 @@ class Report(FirstflightOperator):
 
         if self.run is None or str(self.run) == "None":
             raise AirflowSkipException("no run was opened")
-        # Retries a UsageError, because the store's configuration (the password) may be corrected meanwhile.
+        # Retries a UsageError, because the store's configuration (its password) may be corrected meanwhile.
         with airflow_errors(retry_usage=True):
             run = Run.with_id(str(self.run))
             found = outcome.of(run)

@@ -22,7 +22,7 @@ def is_planned(context: Context) -> bool:
 
 
 def day_of(context: Context) -> Date:
-    """Return the day (UTC) for a daily or weekly run: from the logical date, else today."""
+    """Return the day (UTC) for a daily or weekly run: from its logical date, else today."""
     at = context["dag_run"].logical_date or datetime.now(UTC)
     return at.astimezone(UTC).date()
 

@@ -12,7 +12,7 @@ from firstflight.errors import UsageError
 from orchestration.stages import LONGEST
 
 HOUR_S = 3600.0
-# A repetition that has not started this long after the due time is skipped, because the vantage point was
+# A repetition that has not started this long after its due time is skipped, because its vantage point was
 # down.
 TOO_LATE = timedelta(days=3)
 # Time for vantage points to load their rows after a run is stopped.

@@ -20,7 +20,7 @@ DAG_ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2024, 1, 1, tz="UTC"),
     "catchup": False,
     # Runs wait for a vantage point that is down, and do not block other runs. A repetition that has not
-    # started three days after the due time is skipped.
+    # started three days after its due time is skipped.
     "max_active_runs": 64,
     "max_active_tasks": ACTIVE_TASKS + sum(2 * (vantage.shards - 1) for vantage in VANTAGE_POINTS),
     "dagrun_timeout": LONGEST,

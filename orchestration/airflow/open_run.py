@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Open(FirstflightOperator):
-    """Base: creates a run at the centre and offers the inputs to the vantage points; returns the run's id.
+    """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id.
 
     `inputs`: stage -> asset; the newest event of the asset names the run that has finished the stage. The
-    first asset gives the new run the date and its list, unless the run fetches a list.
+    first asset gives the new run its date and its list, unless the run fetches a list.
     """
 
     def __init__(self, *, inputs: Mapping[str, Asset] | None = None, **kwargs: Any) -> None:
@@ -96,7 +96,7 @@ class Open(FirstflightOperator):
 class OpenScan(Open):
     """Creates a scan run with the newest list and table.
 
-    `shares`: section of the settings -> DAG parameter that overrides the share; 0 disables the stage.
+    `shares`: section of the settings -> DAG parameter that overrides its share; 0 disables its stage.
     """
 
     def __init__(self, *, shares: Mapping[str, str] | None = None, **kwargs: Any) -> None:
@@ -165,7 +165,7 @@ class OpenSurvey(Open):
     """Creates a survey's run, with the day's list of downloads.toml and the newest table."""
 
     def execute(self, context: Context) -> str:
-        """Create the run and fetch the list; skip if the table is too old."""
+        """Create the run and fetch its list; skip if the table is too old."""
         from orchestration.site import site
 
         params = context["params"]
@@ -204,7 +204,7 @@ class OpenCrawl(Open):
     """Creates the run for a crawl for the day of the DAG run, with the list of downloads.toml."""
 
     def execute(self, context: Context) -> str:
-        """Create the run and fetch the list; return the run's id."""
+        """Create the run and fetch its list; return the run's id."""
         from orchestration.site import site
 
         day = day_of(context)

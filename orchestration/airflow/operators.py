@@ -35,7 +35,7 @@ CENTRE_EXECUTOR = "LocalExecutor"
 # night. The variable shortens the delay for tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
 POLL_EVERY = timedelta(seconds=min(60.0, RETRY_DELAY_S))
-# Airflow counts a task as killed if it is queued again before the scheduler has processed the last attempt
+# Airflow counts a task as killed if it is queued again before the scheduler has processed its last attempt
 # (Airflow 3.3: "finished with state success, but the task instance's state attribute is running").
 MIN_DELAY = timedelta(seconds=10)
 RETRIES: dict[str, Any] = {

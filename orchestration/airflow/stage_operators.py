@@ -1,4 +1,4 @@
-"""Operators for a vantage point: fetch a run's inputs, run the stages one after the other."""
+"""Operators for a vantage point: fetch a run's inputs, run its stages one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts a vantage point's Edge worker, after checking the name and clock.
+"""Starts a vantage point's Edge worker, after checking its name and clock.
 
     python -m orchestration.airflow.worker --vantage NAME
 

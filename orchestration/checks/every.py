@@ -47,7 +47,7 @@ def before(settings: Settings, *, may_send: bool, is_new: bool = True) -> Iterat
     """Yield the findings that matter before a campaign's first fetch, of the parts on this machine.
 
     `may_send` False: for a dry run. `is_new` False: the run is resumed, and its ports may belong to an engine
-    that the stage waits for.
+    that its stage waits for.
     """
     yield machine.files()
     yield machine.disk()

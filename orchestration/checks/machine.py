@@ -19,7 +19,7 @@ from orchestration import stages
 from orchestration.checks.finding import Finding, failed, ok, warning
 
 ENOUGH_FREE_BYTES = 5 << 30
-"""Enough for most campaigns. The space that a campaign needs depends on the number of names."""
+"""Enough for most campaigns. The space that a campaign needs depends on its number of names."""
 RECEIVE_BUFFER_BYTES = 8 << 20
 """The receive buffer that the engines request per port (scanner/native/core/src/egress/socket.rs)."""
 
@@ -47,7 +47,7 @@ def disk() -> Finding:
 
 
 def files() -> Finding:
-    """Return whether this process may open enough files, after raising the limit to the permitted maximum."""
+    """Return whether this process may open enough files, after raising its limit to the permitted maximum."""
     name, cure = "open files", f"run `ulimit -n {open_files.ENOUGH}`, or set LimitNOFILE= in the unit"
     try:
         open_files.raise_limit()

@@ -19,7 +19,7 @@ class Discipline(NamedTuple):
 
 
 class _Timex(ctypes.Structure):
-    """The beginning of struct timex with room for the rest, on 64-bit machines."""
+    """The beginning of struct timex with room for its rest, on 64-bit machines."""
 
     _fields_: ClassVar = [
         ("modes", ctypes.c_uint),

@@ -60,7 +60,7 @@ def ceilings() -> Finding:
 
 
 def is_named() -> bool:
-    """Return whether the environment names a store, as at a vantage point that loads the results itself."""
+    """Return whether the environment names a store, as at a vantage point that loads its results itself."""
     return any(os.environ.get(name) for name in ("FIRSTFLIGHT_STORE", "FIRSTFLIGHT_STORE_FILE"))
 
 
@@ -83,7 +83,7 @@ def load_target(settings: Settings, *, may_send: bool) -> Finding:
 
 
 def contents(settings: Settings) -> Finding:
-    """Open the store and compare the schema. An embedded store confines this process permanently."""
+    """Open the store and compare its schema. An embedded store confines this process permanently."""
     name = "store"
     try:
         location = store.find(settings.store.url)

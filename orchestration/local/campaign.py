@@ -122,7 +122,7 @@ class Campaign:
         """Check a remote vantage point; return the exit status."""
         try:
             return await runner.run_to_end(runner.doctor_argv(vantage, self.run.path), log)
-        except UsageError as error:  # the command cannot be started
+        except UsageError as error:  # its command cannot be started
             log.write_text(f"{error}\n", encoding="utf-8")
             return UsageError.exit_status
 
@@ -219,7 +219,7 @@ class Campaign:
         await together(process(key) for key in self.keys(repetition) if self.measured(key))
 
     def _has_nothing(self, name: str, key: StageKey) -> bool:
-        """Return whether a stage needs a capture but the shard, which contains no names, did not make one."""
+        """Return whether a stage needs a capture but its shard, which contains no names, did not make one."""
         needs = stages.named(name).needs_capture and not key.shard.is_whole
         return needs and not capture_files.records(self.run.layout.stage("capture", key))
 
@@ -286,7 +286,7 @@ class Campaign:
             )
         if line:
             return line
-        # On a full disk the stage cannot write the error message either.
+        # On a full disk the stage cannot write its error message either.
         why = "; its log is empty: is the disk full?" if status == OutputError.exit_status else ""
         return f"ended with status {status}{why}"
 

@@ -64,7 +64,7 @@ async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) ->
     state = "failed" if campaign.failures else "done"
     message = "; ".join(campaign.failures) or None
     write_state(run, state, ended_at=_now(), counts=counts, message=message)
-    # Load again, because the run's row has the final state only now.
+    # Load again, because the run's row has its final state only now.
     try:
         status = await runner.run_to_end(
             runner.stage_argv((), None, [stages.LOAD], run.path), run.layout.log(stages.LOAD)

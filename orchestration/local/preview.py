@@ -1,4 +1,4 @@
-"""Describes a campaign or a watch from the settings only (`--dry-run`); fetches and sends nothing.
+"""Describes a campaign or a watch from its settings only (`--dry-run`); fetches and sends nothing.
 
 Every stage describes itself (`outline` in the table of stages).
 """

@@ -11,7 +11,7 @@ from orchestration.local.campaign import Campaign
 from orchestration.runner import together
 from orchestration.stages import Plan
 
-# A period's stages are started this long before the first slot. Source ports alternate, so the previous
+# A period's stages are started this long before its first slot. Source ports alternate, so the previous
 # period may still wait for answers (scanner/watch/period.py).
 LEAD_S = 8.0
 

@@ -48,7 +48,7 @@ def size_bytes(backup: Path) -> int:
 def make(
     folder: Path, part: str, write: Callable[[Path], None], check: Callable[[Path], str], keep: int
 ) -> str:
-    """Make a backup of a part: `write` fills the folder, `check` restores it. Then remove all but `keep`.
+    """Make a backup of a part: `write` fills its folder, `check` restores it. Then remove all but `keep`.
 
     Returns a sentence about the backup. FirstflightError if it cannot be written or restored: then no backup
     is added or removed.
@@ -76,7 +76,7 @@ def write_airflow(place: Path, database: str) -> None:
 
 
 def check_airflow(place: Path, database: str) -> str:
-    """Restore the dump into a scratch database, count the tables and drop it."""
+    """Restore the dump into a scratch database, count its tables and drop it."""
     scratch = f"{database}_restore_test"
     _run("dropdb", "--if-exists", scratch)
     _run("createdb", scratch)
@@ -127,7 +127,7 @@ def snapshot(source: Path, target: Path) -> None:
     """Copy the folder of a store that no program has open to `target` on the same disk, in seconds.
 
     Columns of parts are linked, because the engine never changes them but writes new parts. Other files are
-    copied, because the engine appends to the log of deduplication tokens; with later tokens, a restored store
+    copied, because the engine appends to its log of deduplication tokens; with later tokens, a restored store
     would drop new rows.
     """
     _check_is_store(source)
@@ -168,7 +168,7 @@ def check_store(place: Path) -> str:
 
 
 def _run(program: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    """Run a program and return the output; FirstflightError with its message if it fails."""
+    """Run a program and return its output; FirstflightError with its message if it fails."""
     try:
         done = subprocess.run(
             [program, *arguments], env=environment, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""ceilings.toml: upper limits of a vantage point, which the centre cannot raise.
+"""ceilings.toml: upper limits of a vantage point, which its centre cannot raise.
 
 The file is local: the environment variable FIRSTFLIGHT_CEILINGS names it, and the centre never replaces it.
 Missing keys have the values of docs/ethics.md, and the rates and ports of this vantage point in

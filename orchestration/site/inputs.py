@@ -84,7 +84,7 @@ def fetch(
 ) -> Run:
     """Create the run `run_id` at this vantage point, or complete it; existing files are kept.
 
-    settings.json has the centre's settings with this vantage point's local values, such as the blocked
+    settings.json has the centre's settings with this vantage point's local values, such as its blocked
     networks; it never has the centre's settings without them. `centre` is the URL before /firstflight/v1,
     `token` returns a fresh token (`centre_token.sign`). Raises CentreUnreachable, Mismatch, UnsafeName or
     BadOffer.

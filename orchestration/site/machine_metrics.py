@@ -72,7 +72,7 @@ def _optout() -> Iterator[Metric]:
 
 
 def optout_families(age_s: float | None) -> Iterator[Metric]:
-    """Yield what a followed list permits; `age_s`: seconds since the confirmation, None if there is none."""
+    """Yield what a followed list permits; `age_s`: seconds since its confirmation, None if there is none."""
     yield _single_value(
         "optout_confirmed",
         "1 if the centre has confirmed the opt-out list in the last minute; else 0, and nothing is sent.",
@@ -136,7 +136,7 @@ def _airflow(url: str) -> Iterator[Metric]:
 
 
 def airflow_families(components: dict[str, dict[str, str | None]] | None) -> Iterator[Metric]:
-    """Yield what Airflow says of the components; None: it did not answer."""
+    """Yield what Airflow says of its components; None: it did not answer."""
     healthy = _gauge(
         "airflow_healthy", "1 if Airflow says that its component is healthy, else 0.", "component"
     )

@@ -1,4 +1,4 @@
-"""Metrics of a vantage point's measurements and loads, from the folder of runs, not from the store.
+"""Metrics of a vantage point's measurements and loads, from its folder of runs, not from the store.
 
 A metric about a stage describes the stage's last execution. At a vantage point with shards it is the sum
 over the repetition's shards. A count that the stage did not make is missing, not 0.
@@ -107,7 +107,7 @@ def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
 
 
 def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
-    """Return whether the files next to a stage's reports are readable; else add the run to `broken` once."""
+    """Return whether the files next to a stage's reports are readable; else add its run to `broken` once."""
     try:
         _ = stage.summaries, stage.captures, stage.offsets
     except FirstflightError as error:

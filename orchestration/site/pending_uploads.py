@@ -1,4 +1,4 @@
-"""Pending uploads of a vantage point: record files in the folder of runs that are not in the store yet.
+"""Pending uploads of a vantage point: record files in its folder of runs that are not in the store yet.
 
 The loader (store/load/) loads each file exactly once, even after many attempts. `load_pending` tries all
 pending files, so that a later run also loads files on which an earlier run failed.
@@ -235,7 +235,7 @@ def _empty(aside: Path) -> None:
 
 
 def _is_running(run: Run) -> bool:
-    """Return whether a stage of the run is active, or the run has not finished the measurements."""
+    """Return whether a stage of the run is active, or the run has not finished its measurements."""
     reports = run.reports()
     if run.is_locked() or any(map(run.stage_is_running, reports)):
         return True
@@ -272,7 +272,7 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
         return False
     kind = manifest.get("kind")
     if not run.layout.inputs.is_file():  # never offered to a vantage point
-        if manifest["state"] == "failed":  # the first task failed
+        if manifest["state"] == "failed":  # its first task failed
             return True
         is_prepared_once = kind in ("crawl", *stages.names(stages.at_centre()))
         if not is_prepared_once and began < datetime.now(UTC) - stages.LONGEST:  # that task was killed
@@ -281,5 +281,5 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
         return True
     if kind == "crawl":
         return run.done(stages.LOAD)
-    # The end of a day's watch run is not recorded in the manifest.
+    # The end of a day's watch run is not recorded in its manifest.
     return run.done(stages.LOAD) and (kind == "watch" or manifest["state"] != "running")

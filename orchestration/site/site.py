@@ -108,7 +108,7 @@ def new_run(
 ) -> Run:
     """Create a run at the centre, with settings that are valid at every vantage point.
 
-    Copies the lists into the run; the settings name them by paths relative to the run's folder.
+    Copies its lists into the run; the settings name them by paths relative to the run's folder.
     """
     in_force, text = settings_for(day, points, changes, file)
     run = Run.create(in_force, text)

@@ -1,7 +1,7 @@
 """vantage_points.toml: the vantage points of a site and their limits.
 
 The centre and every vantage point have the same file, next to site.toml in the folder that FIRSTFLIGHT_SITE
-names. The DAG files create one task group per entry; a vantage point's worker reads the queue from it.
+names. The DAG files create one task group per entry; a vantage point's worker reads its queue from it.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Allowances:
 
 
 def client_key(client: str) -> str:
-    """Return a client's key: its IPv4 address, or the /64 network that contains the IPv6 address."""
+    """Return a client's key: its IPv4 address, or the /64 network that contains its IPv6 address."""
     try:
         address = ip_address(client.partition("%")[0])
     except ValueError:

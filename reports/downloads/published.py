@@ -1,4 +1,4 @@
-"""Percentiles from Figures 1 to 3 of the ANRW 2023 paper and from the authors' later edition."""
+"""Percentiles from Figures 1 to 3 of the ANRW 2023 paper and from its authors' later edition."""
 
 from __future__ import annotations
 

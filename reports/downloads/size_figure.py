@@ -18,7 +18,7 @@ _ROW = 15
 _FRAME = 74
 """Title and axis for a panel."""
 _SPREAD = 0.74
-"""The part of a size's height that the sets take."""
+"""The part of a size's height that its sets take."""
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows of sql/download_sizes.sql."""

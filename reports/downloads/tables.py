@@ -1,7 +1,7 @@
 """Tables 1 and 2 of the ANRW 2023 paper from a run's downloads, with the published values.
 
 Our values and the published ones have the same form: edition, table, row, column, value. Editions: `ours`,
-`anrw` (the paper), `warmup` (the authors' later edition with warm-up downloads). Table 1 has counts, Table 2
+`anrw` (the paper), `warmup` (its authors' later edition with warm-up downloads). Table 1 has counts, Table 2
 has percentages.
 """
 
@@ -67,7 +67,7 @@ class Value:
 
 
 def published() -> list[Value]:
-    """Return the values of Tables 1 and 2 from the paper and from the later edition."""
+    """Return the values of Tables 1 and 2 from the paper and from its later edition."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         return [
             Value(row["edition"], row["table"], row["row"], row["column"], float(row["value"]))

@@ -1,1 +1,1 @@
-"""A report page's figures: each module collects the numbers and draws them as inline SVG."""
+"""A report page's figures: each module collects its numbers and draws them as inline SVG."""

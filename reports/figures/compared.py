@@ -21,7 +21,7 @@ _PANEL = 235
 _FRAME = 66
 """Title and axis for a panel."""
 _SPREAD = 0.56
-"""The part of a category's height that the dots take."""
+"""The part of a category's height that its dots take."""
 _FINE_DECADES = 1.3
 
 

@@ -69,7 +69,7 @@ def draw(
     size: style.Size,
     published_ms: Mapping[str, float] | None = None,
 ) -> Figure:
-    """Draw the panels; a single panel has labels next to the curves, several share a legend.
+    """Draw the panels; a single panel has labels next to its curves, several share a legend.
 
     `published_ms`: medians of instant ACKs by CDN, as triangles on the axis.
     """

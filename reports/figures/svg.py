@@ -82,7 +82,7 @@ def _drop(element: ElementTree.Element) -> None:
 
 
 def _rename(root: ElementTree.Element, name: str) -> None:
-    """Prefix identifiers that are referenced and remove the others; write href without the old namespace."""
+    """Prefix identifiers that are referenced and remove the others; write href without its old namespace."""
     text = ElementTree.tostring(root, encoding="unicode")
     used = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
     for element in root.iter():

@@ -1,6 +1,6 @@
 """Confidence intervals of Table 1's shares: the percentile bootstrap over names.
 
-Names are resampled, not probes: a name behaves alike at every vantage point and repetition, so the probes are
+Names are resampled, not probes: a name behaves alike at every vantage point and repetition, so its probes are
 not independent. Names with equal results everywhere form one pattern. A resample of N names is a multinomial
 draw of pattern counts. This is equivalent, and needs little memory for a quarter of a million names.
 """

@@ -39,7 +39,7 @@ def collect(
 
 
 def write(gathered: Content | None, folder: Path, figures: Path | None = None) -> Path:
-    """Write the page to `folder`/index.html and return the path. Equal rows give equal bytes.
+    """Write the page to `folder`/index.html and return its path. Equal rows give equal bytes.
 
     `figures`: a folder for the figures and their data as files, to which the page links. FirstflightError: a
     file cannot be written.

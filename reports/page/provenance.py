@@ -1,4 +1,4 @@
-"""The provenance of a run on the page: versions, seeds, hashes, lists, tables, settings."""
+"""The provenance of a run on its page: versions, seeds, hashes, lists, tables, settings."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Provenance:
 
 
 def read(run: str, rows: Sequence[Mapping[str, Any]]) -> Provenance:
-    """Return the provenance of `run` from the answer to sql/run.sql; only the id if there is no row."""
+    """Return the provenance of `run` from the answer to sql/run.sql; only its id if there is no row."""
     if not rows:
         return Provenance(run, None, None, None, None, {}, {}, "")
     row = rows[0]

@@ -33,7 +33,7 @@ def drawn(columns: Sequence[Column], *, terminal: bool) -> str:
 
 
 def _plain(columns: Sequence[Column]) -> str:
-    """Format columns, each padded to the width, with two spaces between them."""
+    """Format columns, each padded to its width, with two spaces between them."""
     padded: list[list[str]] = []
     for column in columns:
         cells = [*column.title.split("\n"), *column.cells]

@@ -123,7 +123,7 @@ class Controller:
                 self._detector.add(asn, sent_ns, outcome == "timeout", retry or outcome in _RETRIED)
 
     def _asns(self, rows: pa.Table) -> list[int | None]:
-        """Return the AS of each row: from the prober's rows, or looked up if the input has no AS."""
+        """Return the AS of each row: from the prober's rows, or looked up if its input has no AS."""
         if "asn" in rows.column_names:
             asns: list[int | None] = rows["asn"].to_pylist()
             return asns

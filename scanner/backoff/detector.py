@@ -59,7 +59,7 @@ class _Tally:
 class _Network:
     """Probes to an AS: the first probes' numbers, and the probes in the window.
 
-    A probe in the window is an integer, sorted by time: 4 x the nanoseconds, plus 2 for a timeout, plus 1 for
+    A probe in the window is an integer, sorted by time: 4 x its nanoseconds, plus 2 for a timeout, plus 1 for
     a Retry.
     """
 

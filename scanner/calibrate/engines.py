@@ -1,4 +1,4 @@
-"""Runs one step in a block: the prober or the handshake engine over the part of the targets."""
+"""Runs one step in a block: the prober or the handshake engine over its part of the targets."""
 
 from __future__ import annotations
 

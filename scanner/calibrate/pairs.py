@@ -68,7 +68,7 @@ def probe_first(block: pa.Table, seed: int, repetition: int) -> Mask:
 
 
 def names(side: str) -> list[str]:
-    """Return one side's columns that the engine fills, without the prefix."""
+    """Return one side's columns that its engine fills, without the prefix."""
     kind = records.load("calibration")
     return [c.name.removeprefix(f"{side}_") for c in kind.columns if c.source == _SOURCE[side]]
 
@@ -84,7 +84,7 @@ def done(folder: Path) -> list[Path]:
 
 
 def write(folder: Path, number: int, block: pa.Table, first: Mask, steps: Path) -> None:
-    """Write the pairs of block `number` from the steps' segments, in folders below `steps`.
+    """Write the pairs of block `number` from its steps' segments, in folders below `steps`.
 
     Omit a pair that both engines rejected. Raise FirstflightError if only one side in a pair has a row.
     """

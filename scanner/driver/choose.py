@@ -122,10 +122,10 @@ def write_targets(
 ) -> None:
     """Write targets.csv (`ip,domain,port,group,asn`) with one line per row of the plan, in order.
 
-    The group, which the prober can pause as a whole, and the AS number, which the segments return, are both
+    The group, which the prober can pause as a whole, and the AS number, which its segments return, are both
     the address's origin AS.
 
-    With `probed_already`, the file must exist with the same content, because closed segments refer to the
+    With `probed_already`, the file must exist with the same content, because closed segments refer to its
     line numbers. Raise UsageError if the DNS answers have changed. `done`: what the stage did, for the
     message.
     """

@@ -1,4 +1,4 @@
-"""Sends commands to a running prober on the standard input (scanner/native/first_answer/README.md)."""
+"""Sends commands to a running prober on its standard input (scanner/native/first_answer/README.md)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ STATE = "engine.json"
 
 
 class Engine(NamedTuple):
-    """An engine in messages: its name, and a text about the results after a stop."""
+    """An engine in messages: its name, and a text about its results after a stop."""
 
     name: str
     kept: str
@@ -34,7 +34,7 @@ class Engine(NamedTuple):
 class EngineFailed(FirstflightError):
     """The engine failed: the status is not for usage or signals. The last message is the reason.
 
-    The exit status is 3 if the engine's status is 3: it could not read the input or write the records.
+    The exit status is 3 if the engine's status is 3: it could not read its input or write its records.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -67,7 +67,7 @@ def run(
     exited GRACE_S after this time, it is killed. `feed` becomes the standard input. The messages go to `log`.
 
     Status 1 (rejected lines) is not an error, because the summary counts them. Raise UsageError (status 2:
-    nothing was sent), Interrupted (status 130, or a signal to this process: the engine has closed the
+    nothing was sent), Interrupted (status 130, or a signal to this process: the engine has closed its
     segments), or EngineFailed with the engine's last message.
     """
     with noted_signals() as signalled:

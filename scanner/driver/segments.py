@@ -33,7 +33,7 @@ def resume_flag(folder: Path) -> list[str]:
 class NewSegments:
     """A folder's closed segments. Returns each segment once.
 
-    After the first call it only checks for the next number, because an engine numbers the segments without
+    After the first call it only checks for the next number, because an engine numbers its segments without
     gaps, and a long run has thousands.
     """
 

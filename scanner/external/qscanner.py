@@ -1,6 +1,6 @@
 """QScanner as an engine: completes handshakes with the targets in a file, with firstflight's lists and rate.
 
-The program must be installed: no package registry has the module. It builds from a checkout with Go 1.18.
+The program must be installed: no package registry has its module. It builds from a checkout with Go 1.18.
 """
 
 from __future__ import annotations

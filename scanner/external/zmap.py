@@ -76,9 +76,9 @@ class Sweep:
         return [(int(n.network_address), int(n.broadcast_address)) for n in self.parsed()]
 
     def fair_rate(self, permitted: Permitted) -> int:
-        """Return the rate at which no /24 exceeds the average limit, because ZMap has no limits per prefix.
+        """Return the rate at which no /24 exceeds its average limit, because ZMap has no limits per prefix.
 
-        ZMap probes in random order. So a /24's share of the rate equals the share of the permitted addresses.
+        ZMap probes in random order. So a /24's share of the rate equals its share of the permitted addresses.
         Raise UsageError for a rate below 1, which ZMap does not support.
         """
         if self.rate < 1:
@@ -136,7 +136,7 @@ def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[st
 
 
 def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
-    """Sweep the networks. Yield each address once, when the answer arrives.
+    """Sweep the networks. Yield each address once, when its answer arrives.
 
     Raise UsageError if ZMap is missing, FirstflightError with the message if it fails, and Interrupted on
     Ctrl-C. The yielded results are complete in each case.

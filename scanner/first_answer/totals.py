@@ -1,4 +1,4 @@
-"""Counts a finished probe stage again from the files, to verify the run's totals."""
+"""Counts a finished probe stage again from its files, to verify the run's totals."""
 
 from __future__ import annotations
 

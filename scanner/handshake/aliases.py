@@ -43,7 +43,7 @@ class Aliases:
                 raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 
     def cdns(self, block: pa.Table) -> pa.Array:
-        """Return the CDN of each row (`domain`, `ip`), by the aliases for the address family.
+        """Return the CDN of each row (`domain`, `ip`), by the aliases for its address family.
 
         Null if the aliases are unknown.
         """

@@ -1,4 +1,4 @@
-"""Writes the record files and the report of the handshake stage from the engine's closed segments.
+"""Writes the record files and the report of the handshake stage from its engine's closed segments.
 
 The engine closes the segments of certificates and responses before the segments of their handshakes. So after
 a kill, segments may contain data of handshakes that are repeated. Only responses of handshakes with a row,

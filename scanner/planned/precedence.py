@@ -16,12 +16,12 @@ from firstflight.run.run import Run
 from firstflight.system import lock
 from scanner.planned.probes import AHEAD_NS, SECOND_NS
 
-# A watch becomes active this long before the period. Until the period starts, the other watch has sent the
+# A watch becomes active this long before its period. Until the period starts, the other watch has sent its
 # submitted probes, and the gap that the limits require has passed.
 BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
 # With a delay up to this, the gap is still kept.
 LATE_NS = SECOND_NS // 2
-# A watch counts as active if the period starts within this time: until then it prepares names, capture and
+# A watch counts as active if its period starts within this time: until then it prepares names, capture and
 # prober, which takes an unknown time.
 SOON_NS = 60 * SECOND_NS
 # The `reason` of slots that are skipped because of the other watch (schemas/records/watch_slot.yaml).

@@ -166,7 +166,7 @@ class Feeder:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Read a log of slots (the feeder's, or the prober's of skipped slots); empty if the file does not exist.
 
-    Ignores a last line without a line feed, because the writer was killed. Raise InputError for another
+    Ignores a last line without a line feed, because its writer was killed. Raise InputError for another
     invalid line.
     """
     if not path.is_file():

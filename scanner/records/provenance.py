@@ -14,7 +14,7 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from scanner.records import merge
 
-# A scheduled task sets it to the worker's name.
+# A scheduled task sets it to its worker's name.
 WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 

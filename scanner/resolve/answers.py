@@ -85,7 +85,7 @@ def _newest_masks(segments: Sequence[Path], names: int) -> dict[Path, pa.Array]:
 def _stamped(
     table: pa.Table, common: dict[str, Any], columns: dict[str, pa.Array], schema: pa.Schema
 ) -> pa.Table:
-    """Return the table with all columns of `schema`, in the order."""
+    """Return the table with all columns of `schema`, in its order."""
     all_columns = []
     for field in schema:
         if field.name in common:

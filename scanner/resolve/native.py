@@ -27,7 +27,7 @@ class ResolverDown(InputError):
 
 
 def write_names(names: Iterable[list[str]], folder: Path) -> None:
-    """Write names.txt with one name per line. Segments refer to the line numbers.
+    """Write names.txt with one name per line. Segments refer to its line numbers.
 
     Raise UsageError if segments exist and the list has changed.
     """

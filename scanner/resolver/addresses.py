@@ -111,7 +111,7 @@ class Addresses:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread. Waits for a pending query, at most until the time-outs."""
+        """Stop the thread. Waits for a pending query, at most until its time-outs."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(self._settings.timeout_s * self._settings.attempts + 5)

@@ -97,7 +97,7 @@ class Outcome:
 
 
 def read(response: dns.message.Message) -> Message:
-    """Parse a response that matches the query. Never raises: an invalid response has status MALFORMED."""
+    """Parse a response that matches its query. Never raises: an invalid response has status MALFORMED."""
     rcode = int(response.rcode())
     detail = _extended_errors(response)
     if len(response.question) != 1:

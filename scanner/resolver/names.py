@@ -16,7 +16,7 @@ from firstflight.run.run import Run
 from firstflight.shard import WHOLE, Shard
 from scanner.driver.mapped import batches, mapped
 
-# A name's values from the list.
+# A name's values from its list.
 LISTED = pa.schema([("rank", pa.uint32()), ("list_id", pa.string())])
 
 

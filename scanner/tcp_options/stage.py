@@ -79,7 +79,7 @@ class TcpOptionsStage(DrawnEngineStage):
     def engine_arguments(self, *, inside: bool) -> list[str]:
         """Return the engine's command line, with the files in the stage's folder.
 
-        A namespace (`inside`) has neither the vantage point's addresses nor the ports.
+        A namespace (`inside`) has neither the vantage point's addresses nor its ports.
         """
         options = [
             (name, value) for name, value in self.shared_options() if not (inside and name == "--source")

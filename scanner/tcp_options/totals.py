@@ -1,4 +1,4 @@
-"""Counts a finished tcp_options stage again from the file, to verify the run's totals."""
+"""Counts a finished tcp_options stage again from its file, to verify the run's totals."""
 
 from __future__ import annotations
 

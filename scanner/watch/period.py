@@ -110,7 +110,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
             if capture is not None:
                 capture.check()
             precedence.update(time.time_ns())
-            # The prober uses the wall clock as it was at the start, even if the clock is set later.
+            # The prober uses the wall clock as it was at its start, even if the clock is set later.
             feeder.tick(clock_before + time.monotonic_ns())
 
         clock_before = _clock_ns()

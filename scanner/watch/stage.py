@@ -39,7 +39,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
     """Watch for one period. `key.repetition` is the number within the run.
 
     The period starts at `start_ns` (UTC; `None`: the next whole minute) and lasts `period_s` (`None`: as in
-    the settings). A resumed stage keeps the original period. Write quic_probe.parquet, watch_slot.parquet and
+    the settings). A resumed stage keeps its original period. Write quic_probe.parquet, watch_slot.parquet and
     dns_answer.parquet to the watch folder, and a capture. Raise FirstflightError.
     """
     settings = run.settings

@@ -1,7 +1,7 @@
 """Limits on connections before login: their number, their time, and the delay after a wrong password.
 
 They have their own limit, so silent or slow strangers take no capacity from logged-in clients. A client that
-knows the password needs a slot for milliseconds, and keeps it for at least a second under any load; after
+knows its password needs a slot for milliseconds, and keeps it for at least a second under any load; after
 that the oldest connection is cut when a new one needs a slot. Without a free slot, new connections wait in
 order in the port's queue, so password guessing delays a login but does not prevent it.
 """
@@ -76,7 +76,7 @@ class Admission:
             pending.sock.close()
 
     def wrong_password(self, number: int, user: str) -> None:
-        """Log a wrong password and wait. The connection keeps the slot during the delay, even if the client
+        """Log a wrong password and wait. The connection keeps its slot during the delay, even if the client
         disconnects, so the number of slots limits the rate of all guesses.
         """
         with self._changing:

@@ -1,4 +1,4 @@
-"""One connection from a client: reads and writes the packets in the order of the protocol."""
+"""One connection from a client: reads and writes its packets in the order of the protocol."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Connection:
         timezone: str,
         counts: Counts,
     ) -> None:
-        """`open_session` checks the login and returns a session or raises Refusal; `kill` stops the query."""
+        """`open_session` checks the login and returns a session or raises Refusal; `kill` stops its query."""
         self._sock = sock
         self._reader = Reader(sock.recv)
         self._open_session = open_session
@@ -150,7 +150,7 @@ class Connection:
         return True
 
     def _give_rows(self, session: Session, prepared: Statement, query: Query) -> int:
-        """Send a query's answer; return the rows."""
+        """Send a query's answer; return its rows."""
         rows = blocks = size = 0
         self._sent_progress = Progress()
         for block in session.answer(prepared):

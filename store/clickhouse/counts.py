@@ -1,4 +1,4 @@
-"""Counts the work of a `store serve` since the start, and exports the counts as metrics."""
+"""Counts the work of a `store serve` since its start, and exports the counts as metrics."""
 
 from __future__ import annotations
 

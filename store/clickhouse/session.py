@@ -49,7 +49,7 @@ def refusal(error: EngineError, folder: Path) -> Refusal:
 
 
 class Session:
-    """Runs a client's statements, one at a time. `tag` marks the queries, so they can be killed."""
+    """Runs a client's statements, one at a time. `tag` marks its queries, so they can be killed."""
 
     def __init__(
         self, folder: Path, database: str, tag: str, *, read_only: bool, only_loads: bool = False
@@ -74,7 +74,7 @@ class Session:
         return refusal(error, self._folder)
 
     def prepare(self, query: Query) -> statement.Statement:
-        """Apply a query's settings and check the text; Refusal or EngineError if it is not allowed."""
+        """Apply a query's settings and check its text; Refusal or EngineError if it is not allowed."""
         self._apply(query.settings)
         parsed = self._engine.formatted(query.text)
         reason = refused_to_clients(self._engine, parsed)
@@ -169,7 +169,7 @@ class Session:
             )
 
     def close(self) -> None:
-        """End the session and drop the temporary tables."""
+        """End the session and drop its temporary tables."""
         self._engine.close()
 
     def _opened(self) -> Engine:

@@ -32,7 +32,7 @@ _SYSTEM = (
 
 @dataclass(frozen=True)
 class Beside:
-    """Paths that a process needs outside the store.
+    """Paths that a process needs outside its store.
 
     Paths to read, paths to read and write, and folders in which to create files without reading them.
     """

@@ -173,7 +173,7 @@ def is_export(folder: Path) -> bool:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Compare the files of an export with the checksums in SHA256SUMS, and return the runs.
+    """Compare the files of an export with the checksums in SHA256SUMS, and return its runs.
 
     InputError if a file differs, is missing there, or cannot be read.
     """

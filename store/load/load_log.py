@@ -21,7 +21,7 @@ def unit_text(unit: Sequence[str]) -> str:
 
 
 def enter(store: Store, values: Mapping[str, Any]) -> None:
-    """Write a row of the load log; `values` has all the columns, times in ns."""
+    """Write a row of the load log; `values` has all its columns, times in ns."""
     store.execute(
         f"INSERT INTO {table(store)} ({', '.join(values)}) SELECT "
         + ", ".join(_value(name, value) for name, value in values.items())

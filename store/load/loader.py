@@ -2,12 +2,12 @@
 
 Rows are loaded and replaced by unit of their kind (for probes: run, vantage point, repetition). At a vantage
 point with shards, each shard has a part of the unit (store/load/part.py). The load log (`load_file`) records
-`loading` before a unit changes, and `loaded` when the rows are counted in the store. A unit that is not
-`loaded` from the same content, with all the rows present, is deleted and loaded again. So if a stage writes a
+`loading` before a unit changes, and `loaded` when its rows are counted in the store. A unit that is not
+`loaded` from the same content, with all its rows present, is deleted and loaded again. So if a stage writes a
 file again, the new version replaces the earlier one.
 
 This requires one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
-lease on the units of the file. Every batch has a token, made of the file's content and the versions in the
+lease on the units of its file. Every batch has a token, made of the file's content and the versions in the
 load log. If a loader sends a batch again after a broken connection, the store adds the batch only once.
 """
 
@@ -295,7 +295,7 @@ def _check_key(opened: RecordFile, content: Content) -> None:
 
 
 def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
-    """Refuse a file if the derived columns differ from the values that the store will compute."""
+    """Refuse a file if its derived columns differ from the values that the store will compute."""
     derived = [column for column in opened.kind.file_columns if column.derived]
     conditions = [f"NOT isNotDistinctFrom(`{c.name}`, {c.derived})" for c in derived]
     for column, count in zip(derived, store.count_in(batch, conditions), strict=True):
@@ -307,7 +307,7 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
     """Check a probe file's rows in the store against the sums of docs/definitions.md."""
     try:
         report = run.report("probe", run.layout.key_of(path))
-    except ValueError:  # no stage wrote this file below the run, so the targets are not counted
+    except ValueError:  # no stage wrote this file below the run, so its targets are not counted
         report = None
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "

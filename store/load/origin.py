@@ -1,7 +1,7 @@
 """A record file's origin: a run of this site, a run's folder elsewhere, or no run at all.
 
 The rows in a file name a run and a vantage point, but anybody can write such names into a file. So the load
-log keeps the origin of each unit, which depends only on the location of the file, never on the rows. A file
+log keeps the origin of each unit, which depends only on the location of the file, never on its rows. A file
 does not replace rows of another origin (`store/load/units.py`).
 """
 
@@ -22,7 +22,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class Origin:
-    """A file's origin. `text` is the form in the load log, which shows no path.
+    """A file's origin. `text` is its form in the load log, which shows no path.
 
     `run` is the run of the file's folder, `None` outside any run. `before` is the name of a file outside any
     run in load logs of versions without origins.
@@ -76,7 +76,7 @@ def of_file(path: Path) -> Origin:
 
 
 def name_outside(path: Path) -> str:
-    """Return the source_file of a file outside any run: equal for one path, and without the folders."""
+    """Return the source_file of a file outside any run: equal for one path, and without its folders."""
     return f"outside/{_hash(str(path.resolve()))}/{path.name}"
 
 

@@ -1,7 +1,7 @@
 """The part of a unit's rows in a record file: all rows, or a shard's rows.
 
 The record files from a vantage point with shards have the same units. Each file is loaded and replaced
-separately, so the rows must differ from the rows of other shards: in `source_file`, a column of all kinds.
+separately, so its rows must differ from the rows of other shards: in `source_file`, a column of all kinds.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Content:
 
 
 class RecordFile:
-    """One record file. `filled` has the loader's values: source_file (the name in the load log) and run.
+    """One record file. `filled` has the loader's values: source_file (its name in the load log) and run.
 
     `part`: the part of each unit that the file has. `origin`: the file's origin (default: outside any run).
     """
@@ -58,7 +58,7 @@ class RecordFile:
         part: Part = ALL,
         origin: Origin | None = None,
     ) -> None:
-        """Open the file and check the columns; InputError if it is not a whole record file."""
+        """Open the file and check its columns; InputError if it is not a whole record file."""
         self.path = path
         self.origin = origin or origins.of_file(path)
         self.part = part
@@ -107,7 +107,7 @@ class RecordFile:
         """Read row group by row group: Arrow's own iteration keeps the data of all earlier groups.
 
         Uses a single thread, because each thread keeps memory for itself. Text stays in dictionaries until
-        the length is known (store/load/cost.py).
+        its length is known (store/load/cost.py).
         """
         row = 0
         try:
@@ -128,7 +128,7 @@ class RecordFile:
             raise InputError(f"{self.path} is damaged after row {row}: {_first_line(error)}") from error
 
     def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
-        """Read and check the whole file, and count the rows per unit. `also` checks each batch further."""
+        """Read and check the whole file, and count its rows per unit. `also` checks each batch further."""
         counted = Content()
         for table in self.batches():
             also(table)

@@ -27,7 +27,7 @@ class OtherOrigin(InputError):
 def load(store: Store, run: Run, *, replace: bool = False) -> None:
     """Write the run's row to an open store, replacing the old one; do nothing if they are equal.
 
-    InputError if the manifest lacks the time or its state. OtherOrigin if the store has the run from
+    InputError if the manifest lacks its time or its state. OtherOrigin if the store has the run from
     elsewhere (store/load/origin.py), unless `replace`.
     """
     row = _row(run)

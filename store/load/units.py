@@ -33,7 +33,7 @@ class Entries(NamedTuple):
 
 
 def read_entries(store: Store, opened: RecordFile, content: Content) -> Entries:
-    """Return the entries for a record file; InputError if the store has the units by shards."""
+    """Return the entries for a record file; InputError if the store has its units by shards."""
     # Only the entries for this file and its units: the load log grows with every loaded file.
     units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
     rows = store.rows(
@@ -205,7 +205,7 @@ class Units:
         return unit_text((*unit, *self._file.part.name))
 
     def _is(self, unit: Unit) -> str:
-        """Return the SQL condition for a unit's rows. It has literals, because a mutation stores the text."""
+        """Return the SQL condition for a unit's rows. It has literals, because a mutation stores its text."""
         pairs = zip(self._file.kind.unit, unit, strict=True)
         return " AND ".join(f"{name} = {literal(value)}" for name, value in pairs)
 

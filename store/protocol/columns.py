@@ -177,7 +177,7 @@ class _Tuple(Layout):
 
 
 class _LowCardinality(Layout):
-    """A dictionary of the values that occur, then for each row the index in the dictionary."""
+    """A dictionary of the values that occur, then for each row its index in the dictionary."""
 
     def __init__(self, inner: Layout) -> None:
         self._inner = inner
@@ -256,7 +256,7 @@ def layout(type_name: str) -> Layout:
     if name == "Map" and len(inner) == 2:
         return _Array(_Tuple([layout(inner[0]), layout(inner[1])]))
     if name == "LowCardinality" and inner:
-        # The dictionary has no null map; null is the first value.
+        # The dictionary has no null map; null is its first value.
         value = inner[0].strip()
         return _LowCardinality(layout(value[9:-1] if value.startswith("Nullable(") else value))
     if name == "SimpleAggregateFunction" and len(inner) >= 2:
@@ -287,6 +287,6 @@ def _arguments(text: str) -> list[str]:
 
 
 def _without_name(element: str) -> str:
-    """Return the type of a tuple's element, without the optional name."""
+    """Return the type of a tuple's element, without its optional name."""
     match = _ELEMENT_NAME.match(element)
     return element[match.end() :] if match else element

@@ -44,7 +44,7 @@ _UNREADABLE = "this statement cannot be parsed with certainty"
 
 
 def check_reading(engine: Engine, sql: str) -> str:
-    """Refuse a user's query that would read or write outside the store; return the parsed text.
+    """Refuse a user's query that would read or write outside the store; return its parsed text.
 
     UsageError gives the reason; EngineError if the engine cannot parse the query.
     """
@@ -100,7 +100,7 @@ def refused_to_loaders(text: str) -> str | None:
 
 
 def _only_deletes(parsed: Parsed) -> bool:
-    """Return whether the statement is an ALTER TABLE with DELETE as the only action."""
+    """Return whether the statement is an ALTER TABLE with DELETE as its only action."""
     actions = [n + 1 for n in range(len(parsed)) if not parsed.depth[n] and parsed.sign(n) == "("]
     return parsed.stands("ALTER TABLE") and bool(actions) and all(parsed.word(n) == "DELETE" for n in actions)
 

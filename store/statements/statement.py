@@ -1,4 +1,4 @@
-"""Classifies a client's statement from the parsed text."""
+"""Classifies a client's statement from its parsed text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Statement:
 
     @property
     def is_select(self) -> bool:
-        """Whether DESCRIBE can return the columns without running it."""
+        """Whether DESCRIBE can return its columns without running it."""
         return _SELECT.match(self.parsed) is not None
 
     @property
@@ -69,17 +69,17 @@ class Statement:
 
     @property
     def has_totals(self) -> bool:
-        """Whether the answer has totals in addition to the rows."""
+        """Whether the answer has totals in addition to its rows."""
         return self.is_select and _TOTALS.search(self.parsed) is not None
 
     @property
     def insert(self) -> Insert | None:
-        """The insert, if the client sends the rows in blocks; else `None`."""
+        """The insert, if the client sends its rows in blocks; else `None`."""
         return self._insert if self._insert and not self._insert.rows else None
 
     @property
     def insert_of_text(self) -> Insert | None:
-        """The insert, if the rows are in the statement's text; else `None`."""
+        """The insert, if its rows are in the statement's text; else `None`."""
         return self._insert if self._insert and self._insert.rows else None
 
     @cached_property

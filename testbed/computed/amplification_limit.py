@@ -22,7 +22,7 @@ def is_over(packets: Iterable[Packet]) -> bool | None:
     datagrams: dict[bool, dict[int, int]] = {True: {}, False: {}}
     for packet in packets:
         from_client, kind = packet["from_client"], packet["type"]
-        # The client's Handshake packets are the answer; the server's 1-RTT packets are tickets.
+        # The client's Handshake packets are its answer; the server's 1-RTT packets are tickets.
         if kind not in ("initial", "handshake") or (from_client and kind == "handshake"):
             continue
         bytes_there = seen.setdefault((from_client, kind), set())

@@ -1,7 +1,7 @@
 """When an instant ACK is better than waiting for the certificate (paper 000, Table 2), from our own trials.
 
 Each pair of cells belongs to one condition of the table: the loss, whether the certificate exceeds the limit
-(amplification_limit.py), and whether the delay is three RTTs or more. The answer with the earlier first byte
+(amplification_limit.py), and whether its delay is three RTTs or more. The answer with the earlier first byte
 is better. If no packet is lost and both first bytes arrive at the same time, WFC is better if the client
 probes before the ServerHello only with IACK, because that probe is useless. Otherwise the answer with the
 shorter first probe timeout is better.

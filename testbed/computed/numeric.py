@@ -1,4 +1,4 @@
-"""Figures of the paper that need no packets: a client's probe timeout after the RTT samples.
+"""Figures of the paper that need no packets: a client's probe timeout after its RTT samples.
 
 RFC 9002, sections 5.3 and 6.2.1. The path has one RTT. With WFC (wait for certificate), the client's first
 sample also includes the delay of the certificate; with IACK (instant ACK) it does not. Paper 000, Figures 2
@@ -121,7 +121,7 @@ class Numeric:
     shape: Shape | None = None
 
     def verdicts(self) -> list[tuple[Published, bool]]:
-        """Return each published value and whether all the rows meet it. A value without rows is not met."""
+        """Return each published value and whether all its rows meet it. A value without rows is not met."""
         rows = self.rows()
         verdicts = []
         for published in self.published:

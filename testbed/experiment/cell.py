@@ -39,7 +39,7 @@ class Cell(AckPart, ServerPart, PathPart):
 
     @property
     def name(self) -> str:
-        """Return the cell's name, which is also the result folder's name.
+        """Return the cell's name, which is also its result folder's name.
 
         The name contains the fields that distinguish cells. The experiment's file gives the common fields.
         """

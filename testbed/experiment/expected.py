@@ -90,7 +90,7 @@ class GainExperiment(Experiment):
     )
 
     def expected(self, client: str, server: str, rtt_ms: float) -> tuple[Accept | None, str | None]:
-        """Return a pair of cells' expectation, and the reason from the captures; either may be `None`."""
+        """Return a pair of cells' expectation, and the reason from its captures; either may be `None`."""
         return (
             next((accept for accept in self.accept if accept.is_of(client, server, rtt_ms)), None),
             next(

@@ -1,4 +1,4 @@
-"""An experiment: the fields that the cells share, the fields that vary, and notes about the results.
+"""An experiment: the fields that its cells share, the fields that vary, and notes about its results.
 
 The page "Experiment files" of the documentation site describes the file format. Each measure adds its
 own tables (testbed/measures).

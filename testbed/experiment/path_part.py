@@ -151,11 +151,11 @@ class PathPart(BaseModel):
 
     @property
     def up_queue_packets(self) -> int | None:
-        """Return the length of the queue towards the server; `None` if the bytes are limited."""
+        """Return the length of the queue towards the server; `None` if its bytes are limited."""
         given = self.queue_to_server_packets
         return self.down_queue_packets if given is None else given
 
     @property
     def down_queue_packets(self) -> int | None:
-        """Return the length of the queue towards the client; `None` if the bytes are limited."""
+        """Return the length of the queue towards the client; `None` if its bytes are limited."""
         return self.queue_packets if self.queue_bytes is None else None

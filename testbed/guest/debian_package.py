@@ -1,6 +1,6 @@
-"""Gets one Debian package from this machine's mirror, also from suites missing from the apt sources.
+"""Gets one Debian package from this machine's mirror, also from suites missing from its apt sources.
 
-Only apt's ordinary client contacts the mirror. It keeps the state (lists, cache, preferences) in a separate
+Only apt's ordinary client contacts the mirror. It keeps its state (lists, cache, preferences) in a separate
 folder, so the machine's package lists and installation candidates do not change.
 """
 
@@ -25,7 +25,7 @@ ORDINARY = 500
 
 @dataclass(frozen=True)
 class Source:
-    """One stanza of sources.list(5); `options` are the other fields, such as Signed-By, as written."""
+    """One stanza of sources.list(5); `options` are its other fields, such as Signed-By, as written."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]
@@ -160,7 +160,7 @@ class Archive:
         """Read the lists of packages from the mirror.
 
         Ignores a failure for now: `candidate` raises it only if it does not find the package. Another archive
-        may use the release's name for the suite, and have no backports.
+        may use the release's name for its suite, and have no backports.
         """
         try:
             self._run("apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any")
@@ -182,7 +182,7 @@ class Archive:
         return match[1]
 
     def download(self, package: str, version: str, folder: Path) -> Path:
-        """Download the package's file to the empty `folder`; return the path. apt verifies the hash."""
+        """Download the package's file to the empty `folder`; return its path. apt verifies its hash."""
         self._run("apt-get", "download", "-qq", f"{package}={version}", folder=folder)
         return next(folder.glob(f"{package}_*.deb"))
 

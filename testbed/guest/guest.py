@@ -28,7 +28,7 @@ from testbed.guest.cache_folder import cache
 SHARED_MEMORY = Path("/dev/shm")
 """Contains the guest's memory as an unlinked file, which the host frees however the guest exits."""
 STARTS_AT_NS = 1_700_000_000_000_000_000
-"""The guest's clock at the start: 2023-11-14 22:13:20 UTC."""
+"""The guest's clock at its start: 2023-11-14 22:13:20 UTC."""
 WRITABLE = ("/tmp", "/var/tmp")
 """Folders that are empty and in memory in every guest, like /run and /dev/shm."""
 JOB = "/run/job"
@@ -74,7 +74,7 @@ def run(
     writable: Iterable[str] = (),
     visible: Iterable[Path] = (),
 ) -> Result:
-    """Run the command `argv` in a guest. It reads the files from `folder` and writes the results there.
+    """Run the command `argv` in a guest. It reads its files from `folder` and writes its results there.
 
     `seed` (0 to 2^64 - 1) determines all random numbers; use another seed for another repetition. `limit_s`
     is the time limit in seconds of the host's clock. If `still` is false, the clock advances while a program
@@ -117,7 +117,7 @@ def run(
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
-    """Wait until the guest exits, kill the remaining processes, and return the CPU seconds."""
+    """Wait until the guest exits, kill its remaining processes, and return its CPU seconds."""
     try:
         ended = os.pidfd_open(process.pid)
         try:
@@ -135,7 +135,7 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
         process.returncode = os.waitstatus_to_exitcode(status)
         return used.ru_utime + used.ru_stime
     finally:
-        # All the host processes are in the process group.
+        # All its host processes are in its process group.
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -1,6 +1,6 @@
 """Finds the guest's kernel in the user's cache folder, and builds it there from Debian's source.
 
-A kernel's folder name contains the version and a hash of version and recipe (configuration and source
+A kernel's folder name contains its version and a hash of version and recipe (configuration and source
 patches). Each recipe and version has a separate folder. A folder with this name is complete.
 """
 
@@ -148,7 +148,7 @@ def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs:
 
 def _step(argv: list[str], folder: Path) -> None:
     """Run a program of the build; FirstflightError with its last message if it fails."""
-    # make passes the options through these variables, if this runs below `make testbed-setup`.
+    # make passes its options through these variables, if this runs below `make testbed-setup`.
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
     }

@@ -1,6 +1,6 @@
 """Paths with a slow return direction: the data rate, and the rate at which ACKs fill that direction.
 
-Only the second half of each transfer counts, when the sender is past the start. Rates and sizes are of
+Only the second half of each transfer counts, when the sender is past its start. Rates and sizes are of
 Ethernet frames, like the path's rate.
 """
 
@@ -51,7 +51,7 @@ class Asymmetric:
     `asymmetry`: the rate towards the client divided by the rate towards the server. `limit_mbit`: the data
     rate at which ACKs of the requested ratio fill the return direction; `expected_mbit`: the smaller of this
     limit and the path's rate. `back_percent`: the client's datagrams in percent of the return direction's
-    rate; `back_drops`: client datagrams that the queue dropped.
+    rate; `back_drops`: client datagrams that its queue dropped.
     """
 
     cell: str

@@ -35,7 +35,7 @@ class Survey(OfPaper):
 
 
 class Counted(OfPaper):
-    """A client's published counters over all the packets, two bounds each."""
+    """A client's published counters over all its packets, two bounds each."""
 
     client: str = Field(description="The client.")
     packet_bytes: tuple[float, float] = Field(description="Mean IP bytes of a packet.")
@@ -55,7 +55,7 @@ class Client:
 
     `takes_requests`: its transport parameters contain min_ack_delay. The server then requested `asked_ratio`,
     and the client's ratio was `asked_eliciting_per_ack`. `follows`: it takes requests, and its ratio was
-    within a fifth of the requested one. `packet_bytes`: mean IP bytes of all the packets. `packets_each`:
+    within a fifth of the requested one. `packet_bytes`: mean IP bytes of all its packets. `packets_each`:
     datagrams received per packet sent, as a device's counters would show.
     """
 

@@ -57,7 +57,7 @@ class Launches:
 
     `datagrams`: the datagrams with a known launch time and capture time. `late_p50_us`: the median lateness;
     `precision_ms`: its standard deviation, of the population. `reductions`: window reductions; `rollbacks`:
-    reductions after which the window jumped back to the previous size. `rolling_s`: the longest time in which
+    reductions after which the window jumped back to its previous size. `rolling_s`: the longest time in which
     every rollback restored the same size. `windows`: the windows of the first trial, in seconds and bytes.
     """
 
@@ -91,7 +91,7 @@ def cells(experiment: LaunchTimes, folder: Path, rows: Sequence[Row]) -> list[La
 
 
 def late_ns(launches: Mapping[str, int], left: Iterable[tuple[int, bytes]]) -> list[int]:
-    """Return the delay from the launch time to the departure for each datagram, in ns.
+    """Return the delay from its launch time to its departure for each datagram, in ns.
 
     `launches`: launch time by tag, in hex digits; `left`: times and tags from a capture.
     """
@@ -186,7 +186,7 @@ def _is_of(published: Launched, cell: Cell) -> bool:
 
 
 def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Window]]]:
-    """Yield, for each trial in a block, how late the datagrams left in ns, and its windows.
+    """Yield, for each trial in a block, how late its datagrams left in ns, and its windows.
 
     InputError if there is no log or capture.
     """

@@ -1,4 +1,4 @@
-"""The gain of instant ACK in the client's first PTO, from the packets (paper 000, Figure 16)."""
+"""The gain of instant ACK in the client's first PTO, from its packets (paper 000, Figure 16)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JUDGED = Judged(
 
 
 class PtoFirst(Gains):
-    """The gain of instant ACK in the client's first PTO, from the packets (paper 000, Figure 16)."""
+    """The gain of instant ACK in the client's first PTO, from its packets (paper 000, Figure 16)."""
 
 
 def results(experiment: PtoFirst, _folder: Path, rows: Sequence[Row]) -> Results:

@@ -1,4 +1,4 @@
-"""The stacks of the testbed. A file NAME.toml per stack describes how to start the client and server.
+"""The stacks of the testbed. A file NAME.toml per stack describes how to start its client and server.
 
 client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
             downloader/clients/contract.py describes them, and the lists in force as arguments;
@@ -15,9 +15,9 @@ version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE},
 alpn        the client's protocol; default: h3
 http        the value of `http` in the client's requests; default: 3
 bodies      true: its server sends response bodies with a length that the cell chooses
-certificate_keys  kinds of keys that the server signs with; default: all kinds that a cell may have
+certificate_keys  kinds of keys that its server signs with; default: all kinds that a cell may have
 controllers the server's congestion controllers
-ack_requests  the reordering behaviours that the server can request by ACK_FREQUENCY; empty: its server
+ack_requests  the reordering behaviours that its server can request by ACK_FREQUENCY; empty: its server
             sends no such frame
 answers     the server's answers; default: both. A server without `iack` cannot wait for a certificate
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
@@ -28,9 +28,9 @@ launch_times  true: its server sets the time at which fq and etf send each datag
 server_log  true: its server writes the launch time of each datagram, and its congestion window
 polls       true: its client polls without reading a clock, so a guest's clock advances while it computes.
             Such runs are not reproducible
-not_with    servers that the client does not complete with, and why; such trials are `unavailable`
+not_with    servers that its client does not complete with, and why; such trials are `unavailable`
 unavailable why client and server are unavailable; trials have the outcome `unavailable`
-source      how to build the programs from source (from_source.py). Without `archive`, it is `unavailable`
+source      how to build its programs from source (from_source.py). Without `archive`, it is `unavailable`
             until the user names the folder of the source
 packaged    its own client and server in Debian packages, which `make testbed-setup` unpacks
             (testbed/stacks/packaged.py)
@@ -134,7 +134,7 @@ class Stack(BaseModel):
         return self.model_copy(update=update)
 
     def folders(self, name: str) -> list[Path]:
-        """Return the folders outside the checkout that contain the programs."""
+        """Return the folders outside the checkout that contain its programs."""
         if self.packaged is not None:
             return [self.packaged.folder(name)]
         return [self.source.folder(name)] if self.source is not None and self.client is not None else []
@@ -167,13 +167,13 @@ class Stack(BaseModel):
         return list(dict.fromkeys(missing_parts))
 
     def server_speaks(self, alpn: str) -> bool:
-        """Return whether the server supports a protocol."""
+        """Return whether its server supports a protocol."""
         if isinstance(self.server, Server):
             return alpn == "h3"
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
 
     def server_command(self) -> list[str]:
-        """Return the argument list that starts the server, without `--config FILE`.
+        """Return the argument list that starts its server, without `--config FILE`.
 
         UsageError if the server is not built.
         """
@@ -201,7 +201,7 @@ class Stack(BaseModel):
 
     @property
     def server_build(self) -> str | None:
-        """Return how the server was built, in the form of testbed_trial; `None` without a server."""
+        """Return how its server was built, in the form of testbed_trial; `None` without a server."""
         if self.server is None:
             return None
         own = isinstance(self.server, Server) or lab_stacks.find(self.server).program

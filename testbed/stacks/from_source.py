@@ -1,4 +1,4 @@
-"""A stack's own programs, built from the source in the user's cache folder.
+"""A stack's own programs, built from its source in the user's cache folder.
 
 The manifest ([source] in NAME.toml) has the commands. If a registry has the source (`archive`),
 `make testbed-setup` fetches and builds it. Otherwise `make testbed-setup SOURCE=NAME=FOLDER` builds it from
@@ -30,7 +30,7 @@ _VERSION = "built-from"
 
 
 class Source(BaseModel):
-    """How to build a stack from the source, and how its own program sends a request and serves.
+    """How to build a stack from its source, and how its own program sends a request and serves.
 
     In `build`, {source} is the folder of the source, {out} the new folder, {jobs} the number of compilers;
     `program` is in {out}. In `request` and `serve`, {program} is the path of `program`. own_program.py and
@@ -74,7 +74,7 @@ class Source(BaseModel):
 
 
 def build_fetched(name: str, source: Source, jobs: int) -> Path:
-    """Build a stack from the archive if needed; return the program.
+    """Build a stack from its archive if needed; return the program.
 
     FirstflightError if the archive cannot be fetched, a command fails, or no program results.
     """
@@ -103,7 +103,7 @@ def build(name: str, source: Source, folder: Path, jobs: int, stamp: str = "") -
         locked(out.with_name(f"{out.name}.lock"), f"the testbed's folder for {name}"),
         explain_os_errors(out),
     ):
-        # A build contains the folder's path, so it is made in place; its version is written last.
+        # A build contains its folder's path, so it is made in place; its version is written last.
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         with tempfile.TemporaryDirectory(prefix=f"changed-{name}.", dir=cache()) as scratch:

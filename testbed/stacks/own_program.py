@@ -4,7 +4,7 @@ python -m testbed.stacks.own_program NAME/VERSION COMMAND... [KIND=LIST...]
 
 In COMMAND, {host}, {ip}, {port}, {path} and {roots} come from the request. {log} is the folder for the
 client's logs; arguments with {log} are dropped if the environment does not set QLOGDIR. {body} is an empty
-folder for the response's body, to count the bytes. Without {body} the bytes are not counted.
+folder for the response's body, to count its bytes. Without {body} the bytes are not counted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
 
 
 def _write_answer(answer: Answer, *, counted: bool) -> None:
-    """Write an answer. Omit the body bytes unless `counted`: their zero would mean "not counted"."""
+    """Write an answer. Omit its body bytes unless `counted`: their zero would mean "not counted"."""
     known = {name: value for name, value in asdict(answer).items() if counted or name != "body_bytes"}
     sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
     sys.stdout.flush()

@@ -6,7 +6,7 @@ In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs}, {congestion_c
 `wait`) and {delay_us} come from the configuration. An argument {no_gso}TEXT is TEXT; it is dropped if the
 server may use GSO. The response's body is the file index.html in {htdocs}. Prints READY when the server
 listens.
-This process then becomes the server, which writes the output to standard error.
+This process then becomes the server, which writes its output to standard error.
 """
 
 from __future__ import annotations

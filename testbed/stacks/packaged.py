@@ -1,7 +1,7 @@
 """Programs from Debian packages, unpacked into the user's cache folder and not installed.
 
 For stacks with a client and server in Debian ([packaged] in testbed/stacks/NAME.toml). This unpacks the
-newest version in the release and its backports, and keeps it until the folder is removed.
+newest version in the release and its backports, and keeps it until its folder is removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The programs for a stack's client and server, as specified in the manifest."""
+"""The programs for a stack's client and server, as specified in its manifest."""
 
 from __future__ import annotations
 

@@ -82,12 +82,12 @@ class Block:
 
     @property
     def limit_s(self) -> float:
-        """Return the guest's time limit, in seconds of the host's clock."""
+        """Return its guest's time limit, in seconds of the host's clock."""
         return estimate.limit_s(self.cell, self.trials)
 
     @property
     def memory_mb(self) -> int:
-        """Return the guest's memory."""
+        """Return its guest's memory."""
         return estimate.memory_mb(self.cell, self.trials)
 
     def has_made(self, rows: Sequence[Row]) -> bool:
@@ -132,7 +132,7 @@ def check(chosen: Sequence[Block], jobs: int) -> None:
         block.check()
     if available:
         kernel.find()
-        # A guest's memory file grows while it runs: another guest may need the memory free at the start.
+        # A guest's memory file grows while it runs: another guest may need the memory free at its start.
         guest.check_shared_memory(*sorted((block.memory_mb for block in available), reverse=True)[:jobs])
 
 
@@ -164,7 +164,7 @@ def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
 def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
     """Run a block's trials in a guest. Return their rows, also written to ROWS in `folder`.
 
-    A rename creates `folder` atomically with all the files. Without `captures` it contains only ROWS and
+    A rename creates `folder` atomically with all its files. Without `captures` it contains only ROWS and
     logs. UsageError: no kernel, or a program is not built. Other failures become the trials' outcome.
     """
     with files.explain_os_errors(folder):

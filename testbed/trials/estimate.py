@@ -20,7 +20,7 @@ LIMIT_S = 900.0
 SLOWER = 5
 """Limit of a guest's time, as a multiple of the estimated CPU time: the machine may have other work."""
 GUEST_CPU_S = 2.0
-"""CPU seconds for a guest before the first trial (docs/testbed.md has the measurement)."""
+"""CPU seconds for a guest before its first trial (docs/testbed.md has the measurement)."""
 TRIAL_CPU_S, BROWSER_CPU_S = 0.07, 9.0
 """CPU seconds for a trial, and for a trial with a browser as client."""
 BODY_CPU_S = 0.7

@@ -26,7 +26,7 @@ PAUSE_S = 2.0
 REAL_UNCOUNTED = 5
 """Number of uncounted trials that show a client's second flight in real time."""
 FLUSHED_S = 0.3
-"""Time until the lab's link has written a packet to the log: 100 ms, plus a margin for a busy machine."""
+"""Time until the lab's link has written a packet to its log: 100 ms, plus a margin for a busy machine."""
 
 
 def main() -> None:
@@ -132,12 +132,12 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
 
 def _uncounted(job: dict[str, Any], cell: Cell) -> int:
     """Return the number of uncounted trials before the first counted one."""
-    # In real time, read timing changes how a client splits the flights: several trials show the usual split.
+    # In real time, read timing changes how a client splits its flights: several trials show the usual split.
     return REAL_UNCOUNTED if job["link"] is not None and cell.drop_second_flight else 1
 
 
 def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
-    """Rename the client's log for a trial after the repetition; delete the logs if there are several."""
+    """Rename the client's log for a trial after its repetition; delete the logs if there are several."""
     log_files = list(logs.iterdir())
     for file in log_files:
         if len(log_files) == 1:
@@ -147,7 +147,7 @@ def _keep_log(logs: Path, folder: Path, repetition: int) -> None:
 
 
 def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
-    """Return the cell with the client's second flight in the drops, as found in the capture so far."""
+    """Return the cell with the client's second flight in its drops, as found in the capture so far."""
     argv = [
         dissect,
         "--kind",

@@ -1,4 +1,4 @@
-"""A trial's programs, each in the namespace: client, server, the lab's link, captures."""
+"""A trial's programs, each in its namespace: client, server, the lab's link, captures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUFFER_KB = 32_768
 
 
 class Client:
-    """A client in the namespace; it is restarted after it died."""
+    """A client in its namespace; it is restarted after it died."""
 
     def __init__(self, argv: list[str], folder: Path) -> None:
         self.argv = [*within(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
@@ -35,7 +35,7 @@ class Client:
         self._process = self._start()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the client's answer, or an answer that reports the absence."""
+        """Return the client's answer, or an answer that reports its absence."""
         if self._process.poll() is not None:
             self._process = self._start()
         assert self._process.stdin is not None
@@ -109,7 +109,7 @@ def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
 def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
     """Start a capture and wait until it captures packets."""
     argv = [*within(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
-    # While the clock is stopped, a server sends the whole window before tcpdump gets the processor.
+    # While the clock is stopped, a server sends its whole window before tcpdump gets the processor.
     argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
     log = folder / f"{name}.log"
     with log.open("wb") as out:

@@ -68,7 +68,7 @@ def run(block: Block, folder: Path) -> Real:
 
 
 def _limit_s(block: Block) -> float:
-    """Return the time limit for a block in seconds: each trial may last until the end is forced."""
+    """Return the time limit for a block in seconds: each trial may last until its end is forced."""
     each_s = blocks.TIMEOUT_S + programs.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
     return _START_S + (block.trials + inside.REAL_UNCOUNTED) * each_s
 
@@ -92,7 +92,7 @@ def _in_namespaces(argv: list[str], folder: Path, limit_s: float) -> bytes:
                 f"the trials in {folder} did not end within {limit_s:.0f} s: see the logs of its programs"
             ) from error
         finally:
-            # --kill-child: all processes in the namespaces are killed, too.
+            # --kill-child: all processes in its namespaces are killed, too.
             process.kill()
     if stderr.startswith((b"unshare:", b"mount:")):
         wanted = "give root CAP_SYS_ADMIN" if os.geteuid() == 0 else "allow user namespaces"

@@ -56,7 +56,7 @@ class Plan:
     def wall_s(self, jobs: int) -> float:
         """Return the estimated wall time in seconds with `jobs` guests at a time.
 
-        The estimate assumes an idle machine. A guest has one processor, so it then runs for the CPU time.
+        The estimate assumes an idle machine. A guest has one processor, so it then runs for its CPU time.
         More guests than processors do not reduce the time.
         """
         at_a_time = min(jobs, len(os.sched_getaffinity(0)))

@@ -17,7 +17,7 @@ def configuration(
 ) -> dict[str, Any]:
     """Return the configuration for a cell's server, with the certificate `files` of `name`.
 
-    `launch_times`: the server can set the times at which fq and etf send the datagrams. `log`: the file for
+    `launch_times`: the server can set the times at which fq and etf send its datagrams. `log`: the file for
     these times, if the cell requests it.
     """
     endpoint: dict[str, Any] = {
@@ -49,7 +49,7 @@ def configuration(
 def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
     """Return a server's transport settings (docs/architecture.md); empty for the defaults.
 
-    `launch_times`: the server can set the times at which fq and etf send the datagrams.
+    `launch_times`: the server can set the times at which fq and etf send its datagrams.
     """
     parameters: dict[str, Any] = {}
     if cell.gso:

@@ -62,7 +62,7 @@ impl<'a> Copier<'a> {
         text
     }
 
-    /// The IP packets of copy `n`, with nanoseconds from the start.
+    /// The IP packets of copy `n`, with nanoseconds from its start.
     pub fn frames(&self, n: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
         let keys = self.keys(n);
         let fresh: Vec<Vec<u8>> = (0..self.names.len())

@@ -1,7 +1,7 @@
 //! Makes a capture of any number of QUIC handshakes from recorded ones, and its key log.
 //!
 //! Decrypts each recorded handshake once with its key log. Every copy gets a different client address and different
-//! connection IDs, client random and secrets. All the packets are encrypted again with keys derived from these secrets.
+//! connection IDs, client random and secrets. All its packets are encrypted again with keys derived from these secrets.
 //! Packet contents, sizes and the times between packets are the same as in the recording.
 
 mod copy;

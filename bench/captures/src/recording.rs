@@ -72,7 +72,7 @@ impl Recording {
     }
 }
 
-/// Returns the bytes of an IPv4 frame before the IP header; `None` for an unsupported link type.
+/// Returns the bytes of an IPv4 frame before its IP header; `None` for an unsupported link type.
 fn link_header(link: u32) -> Option<&'static [u8]> {
     match link {
         // Ethernet: addresses (all zero on loopback), type.

@@ -1,5 +1,5 @@
 //! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: an answer leaves from the address
-//! that the message was sent to (IP_PKTINFO).
+//! that its message was sent to (IP_PKTINFO).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};

@@ -45,7 +45,7 @@ struct Options {
     /// Key (PEM) of the first certificate
     #[arg(long, value_name = "FILE", requires = "chain")]
     key: Option<PathBuf>,
-    /// Milliseconds from a request to the response
+    /// Milliseconds from a request to its response
     #[arg(long, value_name = "N", default_value_t = 0, requires = "chain")]
     delay_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! One capture, from the frames to the rows.
+//! One capture, from its frames to its rows.
 
 use std::array;
 use std::collections::{BTreeMap, HashSet};
@@ -151,7 +151,7 @@ fn limits(args: &Args) -> Limits {
     };
     Limits {
         windows,
-        // A connection must stay live at least until the answer window is over.
+        // A connection must stay live at least until its answer window is over.
         bounds: Bounds {
             idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
             closing_ns: CLOSING_NS.max(windows.answer_ns),

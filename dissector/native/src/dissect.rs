@@ -77,7 +77,7 @@ impl From<OutputError> for RunError {
     }
 }
 
-/// Dissects the captures of `args` and returns the exit status. Reports a faulty capture on standard error, keeps the
+/// Dissects the captures of `args` and returns the exit status. Reports a faulty capture on standard error, keeps its
 /// records up to the fault, and continues with the next capture.
 pub fn run(args: &Args) -> Result<u8, RunError> {
     if args.restore {

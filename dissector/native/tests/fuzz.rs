@@ -84,7 +84,7 @@ fn samples() -> Vec<Vec<u8>> {
             .filter_map(|c| Some(c.to_digit(16)? as u8))
             .collect();
         let bytes: Vec<u8> = digits.chunks_exact(2).map(|p| p[0] << 4 | p[1]).collect();
-        // The content of frames is after the header, the ClientHello after the header of the CRYPTO frame.
+        // The content of frames is after the header, the ClientHello after the header of its CRYPTO frame.
         for skip in [0, 20, 22, 24, 26] {
             samples.push(bytes.get(skip..).unwrap_or_default().to_vec());
         }

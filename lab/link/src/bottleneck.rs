@@ -45,7 +45,7 @@ impl Bottleneck {
     /// Adds a packet of `length` bytes that arrives at `arrived_ns`.
     ///
     /// Returns the nanoseconds from the arrival until the last bit leaves, rounded up: the wait for earlier packets
-    /// plus the transmission. Returns `None` if the queue is full; the packet is then dropped.
+    /// plus its transmission. Returns `None` if the queue is full; the packet is then dropped.
     pub fn admit(&mut self, arrived_ns: u64, length: u16) -> Option<u64> {
         while let Some(&(leaves_ns, bytes)) = self.inside.front()
             && leaves_ns <= arrived_ns

@@ -11,7 +11,7 @@ pub fn now_ns() -> u64 {
         .unwrap_or(0)
 }
 
-/// Lets this thread (not the children) run before all ordinary ones; returns whether that was allowed.
+/// Lets this thread (not its children) run before all ordinary ones; returns whether that was allowed.
 pub fn run_first() -> bool {
     let priority = libc::sched_param { sched_priority: 10 };
     // SAFETY: a plain struct that outlives the call; 0 is the calling thread.

@@ -57,7 +57,7 @@ impl Drops {
         false
     }
 
-    /// Returns the flow's number, and whether this is the first packet.
+    /// Returns the flow's number, and whether this is its first packet.
     fn flow(&mut self, tuple: FiveTuple, now_ns: u64) -> (u64, bool) {
         if let Some(flow) = self.flows.get_mut(&tuple)
             && now_ns.saturating_sub(flow.last_ns) < IDLE_NS

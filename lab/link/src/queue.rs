@@ -5,7 +5,7 @@ use crate::log::Times;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A frame that waits for the release.
+/// A frame that waits for its release.
 #[derive(Debug)]
 pub struct Waiting {
     pub times: Times,
@@ -25,7 +25,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Copies a frame that leaves through port `to` at the release.
+    /// Copies a frame that leaves through port `to` at its release.
     pub fn push(&mut self, times: Times, to: usize, packet: Packet, frame: &[u8]) {
         let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(2048));
         buffer.clear();

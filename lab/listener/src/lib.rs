@@ -16,7 +16,7 @@ pub use serve::{Arrival, DATAGRAM_BYTES, Host, ServeError, Sockets, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs a server program: reads `--config FILE`, creates the host with `build`, and serves until killed.
+/// Runs a server program: reads `--config FILE`, creates its host with `build`, and serves until killed.
 ///
 /// Prints one sentence and returns exit status 2 for wrong use or configuration, and 1 if the sockets fail.
 pub fn run<H: Host>(

@@ -98,7 +98,7 @@ impl Sockets {
             let address = SocketAddr::new(ip, config.port);
             let bound = UdpSocket::bind(address).and_then(|socket| {
                 socket.set_nonblocking(true)?;
-                // The kernel caps this at the limit without an error.
+                // The kernel caps this at its limit without an error.
                 rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
                 if let Some(launch) = launch {
                     launch.prepare(&socket)?;

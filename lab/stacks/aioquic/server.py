@@ -32,7 +32,7 @@ from lab.stacks.aioquic.config import Answer, CertificateFiles, EndpointConfig, 
 
 IDLE_S = 5.0
 LEAD_S = 0.005
-"""TLS work in Python takes some milliseconds, so it starts this long before the datagrams are sent."""
+"""TLS work in Python takes some milliseconds, so it starts this long before its datagrams are sent."""
 _HANDSHAKE_HEADER = 4
 
 

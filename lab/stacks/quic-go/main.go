@@ -1,5 +1,5 @@
-// Firstflight-quicgo is the lab's quic-go server. It delays the whole answer, like a server that first
-// fetches the certificate. See README.md.
+// Firstflight-quicgo is the lab's quic-go server. It delays its whole answer, like a server that first
+// fetches its certificate. See README.md.
 package main
 
 import (

@@ -91,7 +91,7 @@ func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	}
 }
 
-// serve answers requests on an address's connections. It gets a connection after the handshake, so that
+// serve answers requests on an address's connections. It gets a connection after its handshake, so that
 // HTTP/3 adds no data to the first flight.
 func serve(listener *quic.Listener, r *route) {
 	server := &http3.Server{

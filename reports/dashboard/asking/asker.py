@@ -25,9 +25,9 @@ CLIENT: ContextVar[str] = ContextVar("client", default="")
 _AT_ONCE, _OWN_AT_ONCE = 2, 1
 # How long a question waits in the queue, at least.
 _QUEUE_S = 20.0
-# Additional time for starting a process and for the queries about the schema.
+# Additional time for starting a process and for its queries about the schema.
 _BESIDE_S = 20
-# A process exits after this number of questions, so that the engine's memory cannot grow for weeks.
+# A process exits after this number of questions, so that its engine's memory cannot grow for weeks.
 _QUESTIONS_EACH = 2000
 
 

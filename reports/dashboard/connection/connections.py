@@ -1,7 +1,7 @@
 """Limits on the dashboard's connections: their number per client, the time until a request, unread bytes.
 
 uvicorn has no such limits: a client that sends half a header section, or stops reading an answer, would keep
-the connection for ever.
+its connection for ever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from reports.dashboard.limits import client_key
 
 MOST = 400
-"""Maximum number of connections. A new one replaces the one that has waited longest for the request."""
+"""Maximum number of connections. A new one replaces the one that has waited longest for its request."""
 MOST_EACH = 40
 """Limits per client: of direct connections, and of unanswered requests over any connection."""
 REQUEST_S = 10.0

@@ -43,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its head, which has the time in seconds since 1970 if it is a time, and the cells."""
+    """A row: its head, which has its time in seconds since 1970 if it is a time, and the cells."""
 
     head: Cell
     cells: Sequence[Cell]
@@ -87,7 +87,7 @@ def summary(row: Mapping[str, Any]) -> list[Number]:
 
 
 def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, str]) -> Table:
-    """Return the table of an answer in JSONCompact. `page_filters`: the filters in the query."""
+    """Return the table of an answer in JSONCompact. `page_filters`: the filters in its query."""
     names = [column["name"] for column in answer["meta"]]
     rows = [dict(zip(names, values, strict=True)) for values in answer["data"]]
     numbers = {
@@ -205,7 +205,7 @@ def _reference(panel: Panel, value: float | None) -> Cell:
 
 
 def _published(reference: Reference, chart: str, page_filters: Mapping[str, str]) -> dict[str, float]:
-    """Return the published values by x within the requested days; a month is the first day."""
+    """Return the published values by x within the requested days; a month is its first day."""
     values = _file(reference.file, reference.x, reference.y)
     if chart in panels.TABLES:
         return dict(values)

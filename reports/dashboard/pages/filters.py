@@ -1,4 +1,4 @@
-"""A page's filters, all in the address: days, CDN, vantage point, rank, length of a period."""
+"""A page's filters, all in its address: days, CDN, vantage point, rank, length of a period."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_DAYS, _MOST_WEEKS_DAYS, _MOST_HOURS_DAYS = 92, 731, 14
 
 @dataclass(frozen=True)
 class Filters:
-    """A page's filters: as given in the address, and as passed to the queries."""
+    """A page's filters: as given in its address, and as passed to its queries."""
 
     page: str
     given: Mapping[str, str]

@@ -113,7 +113,7 @@ class Pages:
         if page in _EMPTY and page not in newest.tables:
             shown: Sequence[Shown] = []
         else:
-            # Panels with the same query and values share the answer.
+            # Panels with the same query and values share its answer.
             answers: dict[tuple[str, str], asyncio.Task[bytes]] = {}
             try:
                 shown = await asyncio.gather(

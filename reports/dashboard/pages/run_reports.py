@@ -16,7 +16,7 @@ VARIABLE = "FIRSTFLIGHT_REPORTS"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
-"""A report is a single file that includes the style sheet, without scripts."""
+"""A report is a single file that includes its style sheet, without scripts."""
 
 
 def address(run: str) -> str:

@@ -11,7 +11,7 @@ pub const NO_ERROR: u32 = 0x100;
 const HEADER_SECTION: u64 = 64 << 10;
 const ROOM: usize = 4096;
 
-/// The bytes that the client sends: the start of the control stream, and the whole request stream.
+/// The bytes that the client sends: the start of its control stream, and the whole request stream.
 pub struct Sent {
     pub control: Vec<u8>,
     pub request: Vec<u8>,

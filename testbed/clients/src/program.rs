@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Maximum time to wait for the connection to close after the answer.
 pub const CLOSING: Duration = Duration::from_secs(1);
 
-/// A failed request: the class of the end, and one sentence.
+/// A failed request: the class of its end, and one sentence.
 pub type Failure = (End, String);
 
 /// The progress of a request.

@@ -29,7 +29,7 @@ pub fn run(name: &str, version: &str, stack: &impl Stack) -> u8 {
     })
 }
 
-/// Creates a single-threaded runtime for one request, so that nothing of the connection remains afterwards.
+/// Creates a single-threaded runtime for one request, so that nothing of its connection remains afterwards.
 fn exchanged(
     stack: &impl Stack,
     request: &Request,

@@ -26,7 +26,7 @@ pub fn config(request: &Request) -> Result<ClientConfig, String> {
     made.alpn_protocols = vec![ALPN.to_vec()];
     made.key_log = Arc::new(KeyLogFile::new());
     made.resumption = Resumption::disabled();
-    // The default of rustls; another program of the workspace enables the compression feature.
+    // The default of rustls; another program of the workspace enables its compression feature.
     made.cert_compressors = Vec::new();
     made.cert_decompressors = Vec::new();
     Ok(made)

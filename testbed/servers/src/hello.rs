@@ -1,4 +1,4 @@
-//! Whether a client's ClientHello is complete, from the datagrams or from CRYPTO stream bytes.
+//! Whether a client's ClientHello is complete, from its datagrams or from CRYPTO stream bytes.
 
 use firstflight_wire::{CryptoStream, Frame, Frames, InitialSecret, Keys, PacketType, Packets};
 
@@ -34,7 +34,7 @@ impl Default for Hello {
 }
 
 impl Hello {
-    /// Reads a datagram of the client; returns whether the ClientHello is complete. Ignores packets that it cannot
+    /// Reads a datagram of the client; returns whether its ClientHello is complete. Ignores packets that it cannot
     /// decrypt.
     pub fn read(&mut self, datagram: &[u8]) -> bool {
         for packet in Packets::new(datagram, SHORT_DCID).map_while(Result::ok) {

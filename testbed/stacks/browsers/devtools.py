@@ -23,7 +23,7 @@ _ABOVE = 10
 
 
 class BrowserClosed(FirstflightError):
-    """The browser closed the pipe."""
+    """The browser closed its pipe."""
 
 
 class DevTools:

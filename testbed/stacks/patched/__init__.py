@@ -148,7 +148,7 @@ def _build_crate(name: str, patched: Patched, copy: Path) -> None:
         f'{_crate_name(root / patched.library)} = {{ {library}, features = ["{name}"] }}',
         "[patch.crates-io]",
         f"{patched.crate} = {{ path = {json.dumps(str(copy))} }}",
-        # The same profile as the repository's, so that this build reuses the compiled crates.
+        # The same profile as the repository's, so that this build reuses its compiled crates.
         "[profile.release]",
         'lto = "off"',
     ]
@@ -166,7 +166,7 @@ def _crate_name(folder: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file unless the content is the same: compilers look at the time."""
+    """Write a file unless its content is the same: compilers look at its time."""
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         file.write_text(text, encoding="utf-8")
 

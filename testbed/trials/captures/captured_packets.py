@@ -1,4 +1,4 @@
-"""The packets of an experiment's captures, for values that the rows do not contain."""
+"""The packets of an experiment's captures, for values that its rows do not contain."""
 
 from __future__ import annotations
 

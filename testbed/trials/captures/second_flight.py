@@ -1,4 +1,4 @@
-"""The datagrams in a client's second flight: from the first Handshake packet to the first STREAM frame.
+"""The datagrams in a client's second flight: from its first Handshake packet to its first STREAM frame.
 
 They are identified by content, because stacks and versions divide flights differently (paper 000, Table 4,
 counts datagrams).
@@ -13,7 +13,7 @@ from testbed.trials.captures.packets import Packet, by_connection, has_stream
 
 
 def indices(packets: Iterable[Packet]) -> tuple[int, ...]:
-    """Return the numbers of the client's datagrams in the second flight, counted from 1.
+    """Return the numbers of the client's datagrams in its second flight, counted from 1.
 
     `packets`: rows of quic_packet, in capture order. Empty if the client sent no Handshake packet. Without a
     STREAM frame, the flight extends to the client's last datagram.

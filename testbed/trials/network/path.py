@@ -1,7 +1,7 @@
 """The path between a client and a server: commands for ip, tc and nft inside a guest.
 
 Three network namespaces form a chain. The device at each end applies the rate and the queue. Each device of
-the middle namespace, the link, applies the delay towards the end, so datagrams are dropped where they would
+the middle namespace, the link, applies the delay towards its end, so datagrams are dropped where they would
 leave the link. With a qdisc other than pfifo, the server's device has only this qdisc. Delay, rate and queue
 then follow in this order at the client's end of the link, as in paper 001.
 """
@@ -37,11 +37,11 @@ REORDERED = "reordered"
 _ENDS = ((CLIENT, "10.91.1", "1"), (SERVER, "10.91.2", "2"))
 _ETHERNET_BYTES = 14
 _CLASSES = 3
-"""The handle of the qdisc with the longer delay as the second class."""
+"""The handle of the qdisc with the longer delay as its second class."""
 _LARGEST_FRAME = 1514
 # Longer than the delay-bandwidth product of any cell, so only the queue at the sender drops.
 _DELAYED_PACKETS = 1_000_000
-# Settings of paper 001. etf dequeues a datagram `delta` ns before the launch time.
+# Settings of paper 001. etf dequeues a datagram `delta` ns before its launch time.
 _OF_SERVER = {
     "none": "",
     "fq": "fq flow_limit 10000",
@@ -162,7 +162,7 @@ def reordered(cell: Cell, repetition: int) -> str | None:
         return None
     to_client = reordering.numbers(cell, "to_client", repetition)
     to_server = reordering.numbers(cell, "to_server", repetition)
-    # Runs before DROPS, so that the counter includes dropped datagrams.
+    # Runs before DROPS, so that its counter includes dropped datagrams.
     return _script(REORDERED, -1, to_client, to_server, f"meta priority set {_CLASSES}:2")
 
 

@@ -13,7 +13,7 @@ from testbed.experiment.cell import Cell
 from testbed.trials.network import path
 
 NAMESPACE = "wire"
-"""Forwards nothing: only the lab's link reads from the devices and writes to them."""
+"""Forwards nothing: only the lab's link reads from its devices and writes to them."""
 _TO_CLIENT, _TO_LINK = f"to_{path.CLIENT}", f"to_{path.LINK}"
 _CLIENT, _LINK = path.macs("1")
 _OWN = "02:00:00:00:03:01"

@@ -156,7 +156,7 @@ impl<Id: Copy + Ord> Expiry<Id> {
 /// A queue that returns the earliest entry first, and the lowest id first among equally early ones.
 #[derive(Debug)]
 struct Earliest<Id> {
-    /// Entries added in order, which are nearly all. A large heap is slow, because the accesses are far apart in
+    /// Entries added in order, which are nearly all. A large heap is slow, because its accesses are far apart in
     /// memory.
     in_order: VecDeque<(i64, Id)>,
     others: BinaryHeap<Reverse<(i64, Id)>>,

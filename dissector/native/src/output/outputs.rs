@@ -53,7 +53,7 @@ enum Sink {
 struct Output {
     kind: Kind,
     place: String,
-    /// A file that gets the final name when it is complete.
+    /// A file that gets its final name when it is complete.
     part: Option<Part>,
     sink: Sink,
     stamps: Stamps,
@@ -138,7 +138,7 @@ impl Outputs {
         output.write(row).map_err(|cause| output.failed(cause))
     }
 
-    /// Writes a row with the stamps for the kind, if the kind is requested.
+    /// Writes a row with the stamps for its kind, if the kind is requested.
     pub fn write_stamped(&mut self, kind: Kind, row: &impl Row) -> Result<(), OutputError> {
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
             return Ok(());

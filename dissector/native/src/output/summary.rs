@@ -19,7 +19,7 @@ impl Summary {
         *self.rows.entry(kind).or_default() += 1;
     }
 
-    /// Counts a connection's row under the first answer.
+    /// Counts a connection's row under its first answer.
     pub(super) fn connection(&mut self, first_answer: &'static str, has_client_hello: bool) {
         *self.first_answers.entry(first_answer).or_default() += 1;
         self.without_client_hello += u64::from(!has_client_hello);

@@ -86,7 +86,7 @@ impl<'a> TcpFlowRow<'a> {
     /// Creates a flow's row.
     pub fn new(source_file: &'a str, flow: &Flow) -> TcpFlowRow<'a> {
         let (client, server, volume) = (&flow.client_side, &flow.server_side, &flow.volume);
-        // Without the SYN, the start of the connection before the first packet is unknown.
+        // Without the SYN, the start of the connection before its first packet is unknown.
         let begun = flow.syn_ns.map(|_| volume.start_ns);
         let since_start = |ns: Option<i64>| begun.zip(ns).map(|(start, ns)| us(ns - start));
         let (far, near) = round_trips(flow);

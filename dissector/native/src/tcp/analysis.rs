@@ -21,7 +21,7 @@ pub enum Class {
     OutOfOrder,
 }
 
-/// Marks for a segment in addition to the class; names as in `tcp.analysis`.
+/// Marks for a segment in addition to its class; names as in `tcp.analysis`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     pub lost_segment: bool,

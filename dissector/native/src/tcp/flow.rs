@@ -1,4 +1,4 @@
-//! A TCP connection: the options that the SYNs offered, the options in use, and its statistics.
+//! A TCP connection: the options that its SYNs offered, the options in use, and its statistics.
 
 use std::net::SocketAddr;
 
@@ -37,7 +37,7 @@ impl Offer {
 /// Facts about one side.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// `None` if the SYN was not observed.
+    /// `None` if its SYN was not observed.
     pub offer: Option<Offer>,
     pub sack_packets: u64,
     pub sack_blocks: u64,
@@ -198,7 +198,7 @@ impl Flow {
         }
     }
 
-    /// Highest window that a side announced after the SYN, in bytes; `None` if the scale is unknown.
+    /// Highest window that a side announced after its SYN, in bytes; `None` if its scale is unknown.
     pub fn highest_window(&self, from_client: bool) -> Option<i64> {
         let side = if from_client {
             &self.client_side

@@ -1,5 +1,5 @@
 // Firstflight-xnet-client sends HTTP/0.9 requests with golang.org/x/net/quic, each on a separate connection.
-// The module does not export the HTTP/3. The papers also used HTTP/0.9 (ALPN hq-interop: `GET PATH` on a
+// The module does not export its HTTP/3. The papers also used HTTP/0.9 (ALPN hq-interop: `GET PATH` on a
 // stream, and the body as the answer).
 package main
 

@@ -39,7 +39,7 @@ impl Buffer {
         true
     }
 
-    /// Returns the pacing rate in payload bytes per second. At this rate, the last datagram leaves at the launch
+    /// Returns the pacing rate in payload bytes per second. At this rate, the last datagram leaves at its launch
     /// time if the first leaves at its own, or at `earliest` if that is later. `None`: all may leave without gaps.
     pub fn rate(&self, earliest: Instant) -> Option<u64> {
         let gaps = self.count() - 1;

@@ -1,4 +1,4 @@
-//! Names of keys and signatures: a short name for a known algorithm, otherwise the object identifier.
+//! Names of keys and signatures: a short name for a known algorithm, otherwise its object identifier.
 
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};

@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! | --- | --- |
-//! | `parts` | a certificate split into the fields |
+//! | `parts` | a certificate split into its fields |
 //! | `describe` | the fields of one certificate |
 //! | `algorithms`, `names`, `alternative_names`, `oid` | parts of a certificate as text |
 //! | `hashes` | hashes that identify certificates and chains |

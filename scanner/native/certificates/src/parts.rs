@@ -1,4 +1,4 @@
-//! Splits a certificate into the fields without reading them (RFC 5280 4.1), so that an unreadable field does
+//! Splits a certificate into its fields without reading them (RFC 5280 4.1), so that an unreadable field does
 //! not affect the other fields.
 
 use x509_parser::asn1_rs::{Class, FromDer, Header, Tag};

@@ -1,4 +1,4 @@
-//! Verifies that a server has the private key for the certificate, by the signature of CertificateVerify (RFC
+//! Verifies that a server has the private key for its certificate, by the signature of CertificateVerify (RFC
 //! 8446 4.4.3). The verification uses only the key. Whether the certificate can be used is another question.
 
 use aws_lc_rs::digest::{Algorithm, SHA256, SHA384, SHA512};

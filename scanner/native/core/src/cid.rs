@@ -1,4 +1,4 @@
-//! Client connection IDs. Each is a keyed hash of a probe: an answer identifies the probe, and a forged answer
+//! Client connection IDs. Each is a keyed hash of a probe: an answer identifies its probe, and a forged answer
 //! does not. The module also finds connection IDs in packets (RFC 8999 5).
 
 use std::hash::Hasher;

@@ -171,7 +171,7 @@ impl Connected {
         self.sent
     }
 
-    /// Returns the most questions sent to a server in any second; `None` if the rate is not limited.
+    /// Returns the most questions sent to a server in any second; `None` if its rate is not limited.
     pub fn highest(&self, server: usize) -> Option<u64> {
         self.servers[server].highest()
     }

@@ -158,7 +158,7 @@ impl<K> Egress<K> {
         self.batch.is_full()
     }
 
-    /// Adds a datagram to `to` on behalf of `domain`. `fill` writes the datagram; `stamp` requests the
+    /// Adds a datagram to `to` on behalf of `domain`. `fill` writes the datagram; `stamp` requests its
     /// transmit stamp. The batch must not be full.
     #[inline]
     pub fn push<E>(

@@ -1,4 +1,4 @@
-//! Limits per address and per prefix (/24, /48) without head-of-line blocking. A target waits here while the
+//! Limits per address and per prefix (/24, /48) without head-of-line blocking. A target waits here while its
 //! address or prefix is at the limit, and other targets go first.
 //!
 //! Each prefix has a heap of the addresses with waiting targets, ordered by the time at which the address may
@@ -65,7 +65,7 @@ pub struct RateLimits {
     limited: bool,
     addresses: HashMap<IpAddr, Address>,
     prefixes: HashMap<IpAddr, Prefix>,
-    /// (time, rank among the prefixes with the same time, prefix). An entry is stale unless the time is the
+    /// (time, rank among the prefixes with the same time, prefix). An entry is stale unless its time is the
     /// current time of the prefix.
     due: Due,
     next: Vec<u32>,

@@ -31,7 +31,7 @@ pub struct SharedWindows {
 }
 
 impl SharedLimits {
-    /// Returns a run's windows. `start`: UTC time, in ns, at which the monotonic clock was 0.
+    /// Returns a run's windows. `start`: UTC time, in ns, at which its monotonic clock was 0.
     pub fn on_clock(self, start: Stamp) -> SharedWindows {
         SharedWindows {
             limits: self,

@@ -21,7 +21,7 @@ pub const VERSION: Version = Version::V1;
 /// Bytes in a ServerHello that distinguish it from a HelloRetryRequest: header, version, random.
 const HELLO_PREFIX: usize = 38;
 
-/// Maximum number of retransmissions with recorded arrival. A server that doubles the probe timeout sends fewer in a
+/// Maximum number of retransmissions with recorded arrival. A server that doubles its probe timeout sends fewer in a
 /// minute.
 const MOST_RETRANSMISSIONS: usize = 32;
 

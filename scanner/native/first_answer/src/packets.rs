@@ -32,7 +32,7 @@ struct Fresh {
 
 impl Packets {
     /// Creates the writer. `contact` is the reason phrase of closes, and `random` is a secret of this run. Fails only
-    /// if the template does not fit the buffer.
+    /// if the template does not fit its buffer.
     pub fn new(contact: &str, random: [u8; 32]) -> Result<Self, Error> {
         let template = ClientHelloTemplate::new(&TemplateOptions::default())?;
         Ok(Packets {

@@ -41,7 +41,7 @@ pub const PER_PROBE: u64 = 2;
 /// How probes are sent and how long they wait.
 #[derive(Clone)]
 pub struct Settings {
-    /// Time from an Initial without an answer until the attempt is finished.
+    /// Time from an Initial without an answer until its attempt is finished.
     pub window: Mono,
     /// Time from the ServerHello until the probe is finished.
     pub settle: Mono,

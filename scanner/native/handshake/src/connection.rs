@@ -59,7 +59,7 @@ pub struct Context {
     pub control: Arc<[u8]>,
     /// Reason phrase of closes.
     pub contact: Vec<u8>,
-    /// Longest duration of a connection, from the first Initial.
+    /// Longest duration of a connection, from its first Initial.
     pub timeout: Mono,
 }
 
@@ -128,7 +128,7 @@ pub struct Connection {
     /// Largest UDP payload.
     size: usize,
     deadline: Mono,
-    /// When a connection that has the response is closed.
+    /// When a connection that has its response is closed.
     settled: Option<Mono>,
     /// Start of the next probe timeout if no packet is in flight.
     touched: Mono,
@@ -234,7 +234,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns whether the connection has ended. Only the close may still have to be sent.
+    /// Returns whether the connection has ended. Only its close may still have to be sent.
     pub fn is_over(&self) -> bool {
         self.observed.outcome.is_some()
     }
@@ -277,7 +277,7 @@ impl Connection {
         self.messages.certificate.as_ref()
     }
 
-    /// Ends the connection early and keeps the observations: the run stops, or its datagrams may no longer be sent.
+    /// Ends the connection early and keeps its observations: the run stops, or its datagrams may no longer be sent.
     pub fn give_up(&mut self) {
         self.end_by_time();
     }

@@ -192,7 +192,7 @@ impl Flights {
         Some(handle)
     }
 
-    /// Puts a connection into the port's queue.
+    /// Puts a connection into its port's queue.
     pub fn queue(&mut self, handle: Handle) {
         if let Some(flight) = self.table.get(handle).filter(|flight| !flight.queued) {
             flight.queued = true;

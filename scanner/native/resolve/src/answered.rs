@@ -77,7 +77,7 @@ fn number(line: u32) -> u32 {
     line / LINES as u32
 }
 
-/// Returns the index of a line's word in the page, and the line's bit in that word.
+/// Returns the index of a line's word in its page, and the line's bit in that word.
 fn bit(line: u32) -> (usize, u64) {
     let place = line as usize % LINES;
     (place / 64, 1 << (place % 64))

@@ -139,7 +139,7 @@ impl Engine {
                 }
             }
         });
-        // Closing a socket frees the number. First release the questions that still use it.
+        // Closing a socket frees its number. First release the questions that still use it.
         self.free_sockets();
         for socket in failed {
             self.connected.close(socket);

@@ -23,7 +23,7 @@ pub enum State {
 /// A question of a name, or of a check.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Number of the name. `None`: the question checks whether the resolver answers.
+    /// Number of the name. `None`: the question checks whether its resolver answers.
     pub name: Option<u32>,
     /// Index of the type in the run's types.
     pub place: usize,

@@ -1,4 +1,4 @@
-//! Assembles a run from the options, starts it and reports the result.
+//! Assembles a run from its options, starts it and reports the result.
 
 use std::fs;
 use std::net::IpAddr;

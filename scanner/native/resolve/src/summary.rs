@@ -43,7 +43,7 @@ pub struct Asked {
     rate: Option<f64>,
     /// Highest number of questions in any second; null without a limit.
     max_per_second: Option<u64>,
-    /// Whether the resolver preserves the case of names, so that the questions use random case.
+    /// Whether the resolver preserves the case of names, so that its questions use random case.
     keeps_case: bool,
 }
 

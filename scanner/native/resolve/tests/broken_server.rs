@@ -89,7 +89,7 @@ fn answers(behaviour: &str, query: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// Starts a server that takes the behaviour from the first label of each name; returns the port.
+/// Starts a server that takes its behaviour from the first label of each name; returns the port.
 fn serve() -> u16 {
     serve_by(|query| {
         let label = &query[13..13 + usize::from(query[12])];
@@ -281,7 +281,7 @@ fn a_resolver_that_refuses_or_fails_everything_is_asked_less() {
             &[&PATIENT[..], &["--attempts", "1"]].concat(),
         );
         let failed = rows.iter().filter(|row| row["status"] != "NOERROR").count();
-        // With the full share, it would get 200 questions.
+        // With its full share, it would get 200 questions.
         assert!((8..100).contains(&failed), "{rcode}: {failed}, {asked:?}");
         assert_eq!(failed as u64 + 1, asked[1], "with the check: {asked:?}");
     }

@@ -120,7 +120,7 @@ impl Named {
             log = fs::read_to_string(named.folder.join("log")).unwrap();
             log.trim_end().ends_with(" running")
         });
-        // Without the UDP port, BIND ignores the interface. Without the TCP port, it continues.
+        // Without its UDP port, BIND ignores the interface. Without its TCP port, it continues.
         let is_taken = ["interface ignored", "address in use"].map(|text| log.contains(text));
         (is_taken == [false; 2]).then_some(named)
     }
@@ -221,7 +221,7 @@ fn every_status_and_every_type() {
             (count, &status.into()),
             "{name} {qtype}"
         );
-        // BIND's answer to a loop depends on the version.
+        // BIND's answer to a loop depends on its version.
         assert!(
             status == "CHAIN" || rows[0]["rcode"] == rcode,
             "{name} {qtype}"

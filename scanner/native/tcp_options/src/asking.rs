@@ -52,7 +52,7 @@ pub enum Next {
 }
 
 impl Asking {
-    /// Returns a target after the first connection was started.
+    /// Returns a target after its first connection was started.
     pub fn begun(target: u32, to: SocketAddr, connection: Connection) -> Asking {
         Asking {
             target,

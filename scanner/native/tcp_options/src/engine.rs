@@ -37,7 +37,7 @@ pub struct Parts {
     pub pauses: Pauses,
     pub connects: Connects,
     pub rules: Rules,
-    /// Timeout of a connection, from the first SYN.
+    /// Timeout of a connection, from its first SYN.
     pub timeout: Mono,
     pub writer: Writer<Finished>,
     pub progress: Progress,
@@ -53,7 +53,7 @@ pub struct Engine {
     begun: u64,
     /// (connection number, unique number).
     windows: Timers<(u32, u64)>,
-    /// When to check a connection, before the kernel sends the SYN again. Keys as in `windows`.
+    /// When to check a connection, before the kernel sends its SYN again. Keys as in `windows`.
     looks: Timers<(u32, u64)>,
     /// Targets to connect to again, and the earliest time for each.
     again: VecDeque<(Mono, Asking)>,
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Closes a connection if the SYN-ACK does not agree to ECN and the kernel ignored it. Returns whether it
+    /// Closes a connection if its SYN-ACK does not agree to ECN and the kernel ignored it. Returns whether it
     /// did.
     fn ends_as_not_ecn(&mut self, number: u32) -> bool {
         if !self.parts.connects.is_not_ecn(number) {

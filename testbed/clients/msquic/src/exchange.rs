@@ -233,7 +233,7 @@ fn handler(
 /// Accepts a stream of the server without reading it, since no such stream carries the response.
 fn ignored(stream: StreamRef, event: StreamEvent<'_>) -> Result<(), Status> {
     if let StreamEvent::ShutdownComplete { .. } = event {
-        // SAFETY: it is the last event of this stream, and nothing else has the handle.
+        // SAFETY: it is the last event of this stream, and nothing else has its handle.
         drop(unsafe { Stream::from_raw(stream.as_raw()) });
     }
     Ok(())

@@ -140,7 +140,7 @@ impl Client {
         let wait = self.endpoint.timeout().map_or(left, |wait| wait.min(left));
         self.network.wait(wait)?;
         while let Some((length, info)) = self.network.receive(&mut self.room)? {
-            // tquic drops invalid packets. An effect on the connection shows in the state.
+            // tquic drops invalid packets. An effect on the connection shows in its state.
             let _ = self.endpoint.recv(&mut self.room[..length], &info);
         }
         self.endpoint.on_timeout(Instant::now());

@@ -1,6 +1,6 @@
 //! The server for quinn-proto, with the lab's loop over sockets and releases.
 //!
-//! quinn asks TLS for the answer only after it received a packet. A delayed answer needs a patched copy of quinn-proto
+//! quinn asks TLS for its answer only after it received a packet. A delayed answer needs a patched copy of quinn-proto
 //! that also asks before it sends (testbed/stacks/patched/quinn/changes.toml). `make testbed-setup` builds the program
 //! `firstflight-quinn-server` with this copy.
 

@@ -71,7 +71,7 @@ impl tls::Endpoint for Late {
     }
 }
 
-/// A session that does nothing until the delay expires.
+/// A session that does nothing until its delay expires.
 pub struct Session<S> {
     inner: S,
     delay: Option<Delay>,

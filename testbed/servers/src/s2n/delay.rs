@@ -1,4 +1,4 @@
-//! A delay that wakes a task when it expires. A thread sleeps for it, because tokio rounds the timers up to
+//! A delay that wakes a task when it expires. A thread sleeps for it, because tokio rounds its timers up to
 //! milliseconds.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Holds datagrams back. s2n-quic receives the datagrams from a client when the delay after the complete ClientHello is
+//! Holds datagrams back. s2n-quic receives the datagrams from a client when the delay after its complete ClientHello is
 //! over; later ones pass immediately.
 
 use super::delay::Delay;
@@ -13,7 +13,7 @@ use s2n_quic_core::time::{Clock, Timestamp};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Time after the last datagram until a client is forgotten.
+/// Time after its last datagram until a client is forgotten.
 const FORGET: Duration = Duration::from_secs(10);
 /// Maximum number of clients with delayed datagrams; other clients are not delayed.
 const MOST_CLIENTS: usize = 10_000;
@@ -78,7 +78,7 @@ struct Client<H> {
     last: Timestamp,
 }
 
-/// An endpoint that gets the datagrams after the delay.
+/// An endpoint that gets its datagrams after the delay.
 struct Waiting<E: Endpoint> {
     inner: E,
     delay: Duration,

@@ -1,4 +1,4 @@
-//! Parquet's DELTA_BINARY_PACKED: integers as differences. Each group of 32 uses as many bits as the largest one needs.
+//! Parquet's DELTA_BINARY_PACKED: integers as differences. Each group of 32 uses as many bits as its largest one needs.
 
 /// Number of differences with a common minimum, and number of differences with a common width.
 const BLOCK: usize = 128;

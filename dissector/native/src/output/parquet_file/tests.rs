@@ -9,7 +9,7 @@ use super::column::Stored;
 use super::*;
 use crate::temporary::nameless;
 
-/// A column of each type except lists, with a letter as the name.
+/// A column of each type except lists, with a letter as its name.
 fn columns(nullable: bool) -> Vec<Column> {
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let column = |(name, kind)| Column {

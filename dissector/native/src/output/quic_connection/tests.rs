@@ -297,7 +297,7 @@ fn bytes_before_validation_are_measured_if_they_are_known() {
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
     assert_eq!(measured(&mut feed), (None, None, None));
-    // A cut datagram of the client may hold the first Handshake packet.
+    // A cut datagram of the client may hold its first Handshake packet.
     let mut feed = Feed::answered("");
     let hello = datagram(true, SERVER, &[], &[HELLO]);
     feed.cut(20, true, &hello, 3);

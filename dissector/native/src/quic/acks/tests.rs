@@ -147,7 +147,7 @@ fn what_was_acknowledged_and_not_seen_is_counted() {
     fed.ack(2, &[(5, 3), (0, 0)], &[]);
     let received = &fed.client().received;
     assert_eq!((received.missing(), received.acknowledged_unseen()), (4, 2));
-    // The packet arrives after the acknowledgement.
+    // The packet arrives after its acknowledgement.
     fed.ping(3, 4);
     let received = &fed.client().received;
     assert_eq!((received.missing(), received.acknowledged_unseen()), (3, 1));

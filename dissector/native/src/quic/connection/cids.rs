@@ -41,7 +41,7 @@ impl Cids {
     }
 
     /// Returns the connection ID in a short header: the longest known one that matches. `after_first_byte`: the header
-    /// without the first byte.
+    /// without its first byte.
     pub(super) fn of_short(&self, after_first_byte: &[u8]) -> Option<ConnectionId> {
         self.0
             .iter()

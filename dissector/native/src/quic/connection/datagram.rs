@@ -422,7 +422,7 @@ pub(super) fn is_zeros(bytes: &[u8]) -> bool {
 }
 
 /// Reads a packet's frames. An Initial must hold frames, and only permitted ones (RFC 9000 12.4). An application
-/// close is accepted nevertheless, because it closes the connection whatever the type.
+/// close is accepted nevertheless, because it closes the connection whatever its type.
 fn read_frames<'a>(
     payload: &'a [u8],
     is_initial: bool,

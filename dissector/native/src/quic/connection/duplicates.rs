@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_last_128_numbers_are_remembered() {
-        // Steps from one number to the next. They move the window within the halves and across them.
+        // Steps from one number to the next. They move the window within its halves and across them.
         for step in [1, 2, 3, 63, 64, 65, 127, 128, 129, 1 << 33] {
             let mut d = Duplicates::default();
             let mut known: Vec<u64> = Vec::new();

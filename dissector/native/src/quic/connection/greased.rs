@@ -24,7 +24,7 @@ impl Connection {
         is_taken.then_some(packet)
     }
 
-    /// Whether the receiver of this side's packets sent `grease_quic_bit`; `None` if the transport parameters are
+    /// Whether the receiver of this side's packets sent `grease_quic_bit`; `None` if its transport parameters are
     /// unknown.
     fn takes_greased(&self, from_client: bool) -> Option<bool> {
         let parameters = if from_client {

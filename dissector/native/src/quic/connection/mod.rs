@@ -1,4 +1,4 @@
-//! A QUIC connection: its endpoints, its keys, and the state that the packets change.
+//! A QUIC connection: its endpoints, its keys, and the state that its packets change.
 
 mod cids;
 mod count_only;

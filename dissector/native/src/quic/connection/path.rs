@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// Number of moves of the client; `None` if the 1-RTT packets could not be decrypted.
+    /// Number of moves of the client; `None` if its 1-RTT packets could not be decrypted.
     pub fn migrations(&self) -> Option<u32> {
         let moves = self.paths.0.as_ref()?;
         moves.largest.map(|_| moves.migrations)

@@ -150,7 +150,7 @@ impl Table {
         self.take(arrival, datagram, tuple, first.as_ref(), found, log)
     }
 
-    /// Passes a datagram to the connection that was found, or starts a new one. `first` is the first packet.
+    /// Passes a datagram to the connection that was found, or starts a new one. `first` is its first packet.
     fn take(
         &mut self,
         arrival: &Arrival,
@@ -379,7 +379,7 @@ enum Address<'a> {
     Unreadable,
 }
 
-/// A connection, and whether the client sent the datagram.
+/// A connection, and whether its client sent the datagram.
 #[derive(Clone, Copy)]
 enum Found {
     /// By tuple and connection ID.

@@ -1,7 +1,7 @@
 //! Trimmed datagrams: the bytes that a trimmed capture keeps, and their processing. A trimmed capture omits bytes that
 //! no known key decrypts.
 //!
-//! Only a datagram's last packet is cut, after the header, and only if it is a Handshake, 0-RTT or 1-RTT packet of
+//! Only a datagram's last packet is cut, after its header, and only if it is a Handshake, 0-RTT or 1-RTT packet of
 //! a connection without secrets in the key logs. A row contains only the packet's header fields and the fact that it
 //! fills the datagram. So a record that is cut at this position lacks no information. A record that is cut anywhere
 //! else was cut by the capture.
@@ -14,7 +14,7 @@ use crate::quic::packet_log::{LoggedHeader, PacketLog, logged, note};
 
 impl Connection {
     /// Number of bytes of `datagram` that a trimmed capture keeps. Call it after the connection has processed the
-    /// datagram. `length` is the length on the wire. Returns the length of `datagram` if it is already trimmed, and
+    /// datagram. `length` is its length on the wire. Returns the length of `datagram` if it is already trimmed, and
     /// `None` if it must not be trimmed.
     pub fn kept(&self, from_client: bool, datagram: &[u8], length: usize) -> Option<usize> {
         if !self.protection.has_nothing_to_open() {

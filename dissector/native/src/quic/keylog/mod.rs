@@ -20,7 +20,7 @@ use line::{LONGEST, Line, random_text};
 
 /// Lines for a connection that are read together. TLS 1.3 has five, with two exporter secrets.
 const LINES: usize = 8;
-/// Bytes read for a connection, from the position in the index.
+/// Bytes read for a connection, from its position in the index.
 const WANTED: usize = LINES * LONGEST;
 
 /// Maximum number of bytes of logs inside a capture that are kept in memory; more go to an unnamed file.
@@ -294,7 +294,7 @@ impl Keyring {
             source: Source::Memory(Vec::new()),
             index: Index::default(),
         });
-        // The log grows, so a window may stop before the new end.
+        // The log grows, so a window may stop before its new end.
         self.windows.get_mut().clear();
         let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
         let at = log.index.end;
@@ -313,7 +313,7 @@ impl Keyring {
         self.logs().all(|log| log.index.places.is_empty())
     }
 
-    /// The secrets of the connection with this `random` in the ClientHello, from all logs.
+    /// The secrets of the connection with this `random` in its ClientHello, from all logs.
     pub fn look_up(&self, random: &[u8; 32]) -> Secrets {
         let mut found = Secrets::default();
         let mut windows = self.windows.borrow_mut();

@@ -89,7 +89,7 @@ pub struct Recovery {
     server: [Option<Box<Sent>>; 3],
     /// Counts of spaces that were released.
     spurious: (u32, u32),
-    /// A packet of the client or the server had the bytes in too many pieces to detect every repetition.
+    /// A packet of the client or the server had its bytes in too many pieces to detect every repetition.
     scattered: (bool, bool),
     is_over: bool,
     /// The client's round-trip times.

@@ -140,7 +140,7 @@ pub struct Sent {
     repeated: Vec<(u64, u32)>,
     /// Packets that repeat bytes although the first packet with them was acknowledged.
     pub spurious: u32,
-    /// A packet had the bytes in too many pieces to detect every repetition.
+    /// A packet had its bytes in too many pieces to detect every repetition.
     pub is_scattered: bool,
 }
 

@@ -69,7 +69,7 @@ pub struct Attempt {
     pub gap_before_hello: Option<bool>,
     /// Nothing more belongs to the first answer.
     pub ended: bool,
-    /// The capture cut the first answer before the outcome was known, or a datagram that may hold a part of the
+    /// The capture cut the first answer before its outcome was known, or a datagram that may hold a part of the
     /// ClientHello.
     pub answer_is_cut: bool,
     pub hello_is_cut: bool,

@@ -95,7 +95,7 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
     } else {
         Outcome::Timeout
     };
-    // Undecryptable packets are no fault of a server if the answer was understood.
+    // Undecryptable packets are no fault of a server if its answer was understood.
     let undecrypted = (a.answer_is_cut || a.hello_is_cut)
         .then_some(CUT)
         .or(a.undecrypted)

@@ -1,4 +1,4 @@
-//! The client's flights before the request: probes, its default probe timeout, its second flight; and how long
+//! The client's flights before its request: probes, its default probe timeout, its second flight; and how long
 //! the server waited for its address to be validated.
 
 use firstflight_wire::Frame;
@@ -28,7 +28,7 @@ pub struct Flights {
     new_ns: Packed,
     /// From that to the next ack-eliciting Initial, if no datagram of the server arrived before.
     pub default_pto_ns: Option<i64>,
-    /// Ack-eliciting Initials of the client after the server's first ACK and before the ServerHello.
+    /// Ack-eliciting Initials of the client after the server's first ACK and before its ServerHello.
     pub probes: u32,
     /// Ordinals, from 1, of the client's datagrams with its first Handshake packet and, from there on, with its
     /// first STREAM frame.

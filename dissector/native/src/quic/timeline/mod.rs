@@ -1,4 +1,4 @@
-//! The times for a connection's events, and the answer to the first flight (docs/definitions.md, 'A probe of the first
+//! The times for a connection's events, and the answer to its first flight (docs/definitions.md, 'A probe of the first
 //! answer' and 'From a capture').
 //!
 //! This code implements the definitions independently of the prober's classification. The two results are compared.
@@ -73,7 +73,7 @@ pub struct Protected {
     /// The server sent such a packet in this space. A later first event may not be the real first one.
     pub handshake_is_hidden: bool,
     pub application_is_hidden: bool,
-    /// Such a packet of the client beyond the Initials.
+    /// Such a packet of the client beyond its Initials.
     pub client_is_hidden: bool,
 }
 
@@ -163,7 +163,7 @@ impl Timeline {
             .is_some_and(|list| list.split(',').any(|offered| offered == name))
     }
 
-    /// The client continues with an offered version. This settles the answer to the first flight.
+    /// The client continues with an offered version. This settles the answer to its first flight.
     pub fn follow_offer(&mut self) {
         self.attempt.ended = true;
     }
@@ -273,7 +273,7 @@ impl Timeline {
         }
     }
 
-    /// The facts from the server's packets after the Initials.
+    /// The facts from the server's packets after its Initials.
     pub fn protected(&self) -> Protected {
         self.protected.as_deref().copied().unwrap_or_default()
     }

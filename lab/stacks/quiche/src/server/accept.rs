@@ -82,7 +82,7 @@ impl Edge {
         self.settle(sockets, id);
     }
 
-    /// Sends a Retry: the client must repeat the Initial with a token, to `scid`.
+    /// Sends a Retry: the client must repeat its Initial with a token, to `scid`.
     fn retry(&self, sockets: &Sockets, arrival: Arrival, header: &Header, scid: &ConnectionId) {
         let (client, odcid) = (&header.scid, &header.dcid);
         let Some(token) = self.tokens.mint(arrival.peer, odcid, scid, arrival.at) else {

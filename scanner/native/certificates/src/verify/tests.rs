@@ -150,7 +150,7 @@ fn an_outcome_holds_between_two_changes() {
         assert_eq!(steady(&chain, now), holds);
     }
     assert_eq!(steady(&[&der, b"x"], 7), 7..8);
-    // A chain is not verified again while the outcome holds.
+    // A chain is not verified again while its outcome holds.
     let mut verifier = Verifier::new(store(&root), 4);
     verifier.verify(&chain, NOW).unwrap();
     let place = verifier.known.get_mut(&chain_key(&chain)).unwrap();

@@ -1,6 +1,6 @@
 //! A second engine, as small as possible: it sends one UDP datagram per target and expects one echo.
 //!
-//! The core provides the lists, limits, segments, resume and an orderly stop on Ctrl-C. The engine adds the
+//! The core provides the lists, limits, segments, resume and an orderly stop on Ctrl-C. The engine adds its
 //! datagrams, its table of probes and its rows. It can contact only 127.0.0.0/8: it allows no other network,
 //! gives no contact, and sends from 127.0.0.1.
 

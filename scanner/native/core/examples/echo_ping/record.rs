@@ -25,7 +25,7 @@ outcomes! {
 pub struct Ping {
     pub target: TargetRef,
     pub outcome: Outcome,
-    /// Time from the kernel's stamp of the request to the stamp of the echo.
+    /// Time from the kernel's stamp of the request to its stamp of the echo.
     pub round_trip_us: Option<i64>,
 }
 

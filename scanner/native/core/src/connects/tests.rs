@@ -174,7 +174,7 @@ fn an_end_since_the_last_wait_is_read_with_those_before() {
 
 #[test]
 fn not_all_ends_are_read_while_there_are_more_than_a_wait_reports() {
-    // A listener accepts 128 connections without the program.
+    // A listener accepts 128 connections without its program.
     let listeners: Vec<TcpListener> = (0..3)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
         .collect();

@@ -29,7 +29,7 @@ pub enum Sent {
 
 impl<K> Egress<K> {
     /// Hands the whole batch to the kernel through port number `port`, and empties it. Calls `each` with the
-    /// results for the datagrams, in order. On `NotTaken`, `each` reads errors and calls [`Self::explain`]
+    /// results for its datagrams, in order. On `NotTaken`, `each` reads errors and calls [`Self::explain`]
     /// for every error.
     pub fn send_all(&mut self, port: usize, mut each: impl FnMut(&mut Self, Sent)) {
         let (mut from, mut tries, mut explained) = (0, 0, 0);

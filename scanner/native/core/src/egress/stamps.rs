@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Stamps arrive within milliseconds. More open requests than this mean that the oldest stamps were lost.
 const MOST: usize = 8192;
 
-/// A datagram that waits for the stamp.
+/// A datagram that waits for its stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampRequest<T> {
     /// The engine's key for the datagram.

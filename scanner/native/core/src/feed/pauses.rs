@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::targets::Standing;
 
-    /// Reads a feed to the end. Returns whether the run has to stop.
+    /// Reads a feed to its end. Returns whether the run has to stop.
     fn read(text: &'static str, groups: &mut Groups) -> (bool, Option<Failure>) {
         let mut pauses = Pauses::new(Some(Feed::of(move || text.as_bytes()).unwrap()));
         loop {

@@ -1,4 +1,4 @@
-//! Planned probes that are not sent yet. Each leaves at the planned time, within the grace, or not at all.
+//! Planned probes that are not sent yet. Each leaves at its planned time, within its grace, or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,11 +9,11 @@ use crate::Failure;
 /// Why a planned probe was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It could have left only after the grace had passed.
+    /// It could have left only after its grace had passed.
     Late,
     /// The limit of the address or prefix was used up.
     Limit,
-    /// The run was at the rate, or at the maximum of probes in flight.
+    /// The run was at its rate, or at its maximum of probes in flight.
     Busy,
     /// Its group is paused.
     Paused,

@@ -73,7 +73,7 @@ struct ListFile {
 #[derive(Debug)]
 pub struct Current {
     files: Vec<ListFile>,
-    /// The followed list, and whether the last change could be read.
+    /// The followed list, and whether its last change could be read.
     followed: Option<(PathBuf, bool)>,
     looked_at: Option<Mono>,
     trust: Trust,
@@ -194,7 +194,7 @@ impl Current {
         }
         self.looked_at = Some(now);
         // The confirmation is read first, because the list is written first. The list is then at least as new
-        // as the confirmation.
+        // as its confirmation.
         let age = self.followed.as_ref().and_then(|(path, _)| age(path));
         for number in 0..self.files.len() {
             self.read_again(number, listed);

@@ -107,7 +107,7 @@ impl Rtnetlink {
     }
 
     /// Returns this machine's own addresses and networks: the addresses of the interfaces, and the local
-    /// routes (table 255). An IPv6 address gets the local route some time after it was added.
+    /// routes (table 255). An IPv6 address gets its local route some time after it was added.
     pub fn own_networks(&self) -> io::Result<Vec<IpNet>> {
         let mut own = Vec::new();
         let any = [0; ADDRESS];

@@ -147,7 +147,7 @@ mod tests {
             let sent: Vec<u8> = (0..size).map(|i| (i / 7) as u8).collect();
             let mut got = Vec::new();
             let mut inbox = Inbox::new();
-            // The largest datagram is second, so that the index matters.
+            // The largest datagram is second, so that its index matters.
             for datagram in [&sent[..9], &sent] {
                 a.send_to(datagram, b.local_addr().unwrap()).unwrap();
             }

@@ -10,7 +10,7 @@ use crate::Failure;
 
 /// Locks a folder by flock(2). The kernel releases the lock when the process exits, for whatever reason.
 ///
-/// An engine can outlive the program that started it until the probes in flight are finished. A second engine
+/// An engine can outlive the program that started it until its probes in flight are finished. A second engine
 /// on the same folder would contact the same targets at the same time, and use the same segment numbers.
 #[must_use = "it holds the lock as long as it lives"]
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Segments: Arrow IPC files with the records of at most a second. A file is complete once it has the final
+//! Segments: Arrow IPC files with the records of at most a second. A file is complete once it has its final
 //! name. This module also finds the targets that earlier segments answer.
 
 use std::collections::BTreeMap;

@@ -238,7 +238,7 @@ impl Engine {
     }
 
     /// Sends the server's answer until a probe is answered, and completes the probe. Sends the answer again if it got
-    /// no receive stamp: the kernel may stop stamping for a moment when another program closes the last socket.
+    /// no receive stamp: the kernel may stop stamping for a moment when another program closes its last socket.
     pub fn receive_answer(&mut self, server: &mut Server, to: SocketAddr, bytes: &[u8]) {
         let mut missing = None;
         until("an answer for the engine", || {
@@ -252,7 +252,7 @@ impl Engine {
         });
     }
 
-    /// Adds an open probe of target number `index`, from number `port`, as if the Initial was sent.
+    /// Adds an open probe of target number `index`, from number `port`, as if its Initial was sent.
     pub fn open(&mut self, index: u32, to: SocketAddr, port: u16) -> Handle {
         let (target, line) = (TargetRef::Listed(index), index + 2);
         let handle = self.probes.connect(target, (line, 0), to, port, DCID);

@@ -29,7 +29,7 @@ impl Engine {
         run::run(self, signals)
     }
 
-    /// Returns whether there is a list and all the probes have started.
+    /// Returns whether there is a list and all its probes have started.
     fn list_has_begun(&self) -> bool {
         self.listed && self.backlog.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Packets that need no keys: Handshake (only the type is used), Retry, Version Negotiation.
+//! Packets that need no keys: Handshake (only its type is used), Retry, Version Negotiation.
 
 use firstflight_wire::{Packet, Version, retry_is_intact};
 

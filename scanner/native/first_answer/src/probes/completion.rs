@@ -54,7 +54,7 @@ impl Probes {
         }
     }
 
-    /// Dequeues the next probe that gets a further connection. A probe is completed without one if the group was paused
+    /// Dequeues the next probe that gets a further connection. A probe is completed without one if its group was paused
     /// while it waited.
     pub fn pop_next_attempt(&mut self, now: Mono, groups: &Groups) -> Option<Handle> {
         while let Some(handle) = self.queue.pop_next_attempt() {

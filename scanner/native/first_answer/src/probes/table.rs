@@ -103,7 +103,7 @@ pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_cid: Index,
-    /// Connection IDs of removed probes. Each one stays until another ID needs the place. The IDs are uniform.
+    /// Connection IDs of removed probes. Each one stays until another ID needs its place. The IDs are uniform.
     tombstones: Vec<u64>,
     /// Hash of peer and port of each slot. Lookups are rare and search all slots. The common case then costs one write
     /// instead of the two cache misses of a hash table.

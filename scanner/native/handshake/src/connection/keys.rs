@@ -63,7 +63,7 @@ pub struct Opened {
     pub frames: std::ops::Range<usize>,
     /// False is a connection error (RFC 9000 17.2, 17.3.1).
     pub reserved_bits_clear: bool,
-    /// The server updated the keys again before an ACK could tell it that we have the keys of the last update. This may
+    /// The server updated its keys again before an ACK could tell it that we have the keys of the last update. This may
     /// be a connection error (RFC 9001 6.2).
     pub updated_too_soon: bool,
 }
@@ -143,7 +143,7 @@ impl SpaceKeys {
         self.generation() % 2 == 1
     }
 
-    /// Returns how often the server has updated the keys.
+    /// Returns how often the server has updated its keys.
     pub fn generation(&self) -> u64 {
         self.updates
             .as_ref()

@@ -48,7 +48,7 @@ pub fn ours(client_cid: [u8; 8], version: Version, offered: &[Version]) -> Vec<u
     w.written().to_vec()
 }
 
-/// Flow control and stream limits of the server, from the parameters and frames.
+/// Flow control and stream limits of the server, from its parameters and frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
     pub data: u64,

@@ -60,7 +60,7 @@ impl fmt::Display for Named<'_> {
 }
 
 /// A packet's arrival: the kernel's stamp, the number of the datagram (from 1), the stamp of the packet itself, and
-/// the times of arrival and reading on our clock. If the packet waited for the keys, `at` and `datagram` describe the
+/// the times of arrival and reading on our clock. If the packet waited for its keys, `at` and `datagram` describe the
 /// datagram that brought the keys, and milestones have these values. `own` and `came` always describe the packet's
 /// datagram.
 #[derive(Clone, Copy)]
@@ -121,7 +121,7 @@ impl Connection {
         let mut changed = self.keys_of_change(packet);
         let level = match packet.kind {
             PacketType::Initial if in_use || changed.is_some() => Level::Initial,
-            // A packet with a version that the server may choose waits for the keys, like any other packet.
+            // A packet with a version that the server may choose waits for its keys, like any other packet.
             PacketType::Handshake if in_use || self.may_change_to(packet.version) => {
                 Level::Handshake
             }
@@ -132,7 +132,7 @@ impl Connection {
         };
         let space = &mut self.spaces[level as usize];
         let Some(keys) = changed.as_mut().or(space.keys.as_mut()) else {
-            // Either the packet arrived before the keys, or the keys are discarded and the packet is no longer needed.
+            // Either the packet arrived before its keys, or the keys are discarded and the packet is no longer needed.
             let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
             if level > self.level && fits {
                 self.held.push(Held {

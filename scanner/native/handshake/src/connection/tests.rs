@@ -79,7 +79,7 @@ struct World {
     dies: Mono,
     /// Both endpoints are suspended between these times. Datagrams still arrive.
     suspended: (Mono, Mono),
-    /// When the server updates the keys, and sends a PING with the new ones.
+    /// When the server updates its keys, and sends a PING with the new ones.
     updates: VecDeque<Mono>,
     tls: rustls::ServerConfig,
     config: ServerConfig,

@@ -70,7 +70,7 @@ impl Connection {
         if self.spaces[Level::Handshake as usize].next == 0 {
             self.observed.sent_unvalidated = self.observed.sent;
         } else if self.spaces[Level::Initial as usize].keys.is_some() {
-            // A client discards the Initial keys when it first sends a Handshake packet (RFC 9001 4.9.1).
+            // A client discards its Initial keys when it first sends a Handshake packet (RFC 9001 4.9.1).
             self.space(Level::Initial).discard();
         }
         Ok(Some(Datagram { size, number }))

@@ -48,7 +48,7 @@ impl Versions {
         self.now == self.begun && version != self.now && offered.contains(&version)
     }
 
-    /// Checks the server's version_information (RFC 9368 4, 8). Returns the Available Versions as text, or the reason
+    /// Checks the server's version_information (RFC 9368 4, 8). Returns its Available Versions as text, or the reason
     /// why the check fails.
     pub fn check(
         &self,
@@ -133,7 +133,7 @@ impl Connection {
         (changes && has_keys).then(|| initial_keys(packet.version, &destination))
     }
 
-    /// Returns whether the server may still choose `version`. Only the first flight may change the version.
+    /// Returns whether the server may still choose `version`. Only its first flight may change the version.
     pub(super) fn may_change_to(&self, version: Version) -> bool {
         self.level == Level::Initial && self.versions.may_become(version, self.offered())
     }

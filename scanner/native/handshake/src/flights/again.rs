@@ -1,4 +1,4 @@
-//! Second connections. After the first connection, a target waits until the address may be contacted again.
+//! Second connections. After the first connection, a target waits until its address may be contacted again.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::connection::{Connection, Memory};
 use crate::finished::{Second, Sent};
 use crate::outcome::Outcome;
 
-/// A target that waits for the second connection.
+/// A target that waits for its second connection.
 pub struct Waiting {
     pub target: TargetRef,
     pub to: SocketAddr,

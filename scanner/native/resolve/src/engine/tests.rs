@@ -69,7 +69,7 @@ impl Answering {
             });
             got
         });
-        // The question without the EDNS record (11 bytes).
+        // The question without its EDNS record (11 bytes).
         let mut bytes = question[..question.len() - 11].to_vec();
         bytes[2..4].copy_from_slice(&[0x81, 0x80]);
         bytes[6..12].copy_from_slice(&[0, 1, 0, 0, 0, 0]);

@@ -125,7 +125,7 @@ fn name_of(question: &[u8]) -> &[u8] {
 fn what_changes_the_case_is_asked_in_lower_case() {
     let mut table = table(1, 1);
     table.random = ChaCha8Rng::seed_from_u64(7);
-    // The root has no letters, so the answer does not show whether the case is preserved.
+    // The root has no letters, so its answer does not show whether the case is preserved.
     table.begin_check(0, 0);
     let (_, question) = send(&mut table, 0, 9, 0);
     let mut root = Writer::answer(".", QType::A, 0).bytes(0);

@@ -1,4 +1,4 @@
-//! Passes of the loop with self-connections: a SYN that returns to the sending socket opens the connection
+//! Passes of the loop with self-connections: a SYN that returns to its sending socket opens the connection
 //! (RFC 9293 3.5, simultaneous open), so no listener is needed.
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -26,7 +26,7 @@ const MIN_ODCID: usize = 8;
 pub(super) enum Begun {
     /// A new connection, which has processed the datagram.
     New(Id),
-    /// A live connection, and whether the client sent the datagram. The datagram is not processed yet.
+    /// A live connection, and whether its client sent the datagram. The datagram is not processed yet.
     Id(Id, bool),
     /// The datagram waits for the connection's Initial.
     Held,
@@ -60,7 +60,7 @@ impl Table {
         self.begin(arrival, datagram, tuple, first, log)
     }
 
-    /// Starts a connection if `first` is a client's Initial that decrypts with keys from the destination connection ID.
+    /// Starts a connection if `first` is a client's Initial that decrypts with keys from its destination connection ID.
     /// On a QUIC port, an Initial that the capture cut and a packet of an unknown version start a connection, too. A
     /// new connection has processed the datagram.
     fn begin(
@@ -185,7 +185,7 @@ impl Table {
         }
     }
 
-    /// Whether a client's 0-RTT `packet` may have overtaken the Initial: its connection IDs match neither a removed
+    /// Whether a client's 0-RTT `packet` may have overtaken its Initial: its connection IDs match neither a removed
     /// connection nor a live one.
     fn may_come_first(&self, datagram: &Datagram<'_>, tuple: Tuple, packet: &Packet) -> bool {
         let is_its_own = |id: &Id| {

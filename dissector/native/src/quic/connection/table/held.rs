@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// Longest wait for the Initial. No reordering lasts longer, and a probe timeout sends the Initial again.
 const WAIT_NS: i64 = 3_000_000_000;
 
-/// A datagram that waits for the Initial.
+/// A datagram that waits for its Initial.
 #[derive(Debug)]
 pub struct HeldDatagram {
     pub arrival: Arrival,

@@ -57,7 +57,7 @@ fn connections_on_the_same_ports_are_distinguished_by_connection_id() {
     for packet in packets {
         assert_eq!(of(&neither, &[packet]), [9; 8].into());
     }
-    // A short header that is too short to decrypt still identifies the connection.
+    // A short header that is too short to decrypt still identifies its connection.
     let short = [&[0x40][..], &CLIENT, &[0; 6]].concat();
     let (connection, _) = feed.bytes(21, false, &short).unwrap();
     assert_eq!(connection.odcid, ODCID.into());
@@ -96,7 +96,7 @@ fn icmp(feed: &Feed) -> IcmpError {
     }
 }
 
-/// A change of an ICMP error, given another address, and whether the connection is still found.
+/// A change of an ICMP error, given another address, and whether its connection is still found.
 type Change = (fn(&mut IcmpError, SocketAddr), bool);
 
 #[test]

@@ -357,7 +357,7 @@ impl<'a> Sender<'a> {
         let secret = (0..self.key_updates).fold(first, |secret, _| secret.next());
         secret.keys().seal(&mut out, pn_offset, 4, number).unwrap();
         out[..pn_offset + 4].copy_from_slice(&plain);
-        // Header protection keeps the first key (RFC 9001 6.1). Opening with that key fails, but applies the
+        // Header protection keeps its first key (RFC 9001 6.1). Opening with that key fails, but applies its
         // mask: to the first byte, and when that is protected, to the packet number.
         let masked = |bytes: &[u8]| {
             let packet = parse_packet(bytes, 0, to.len()).unwrap();

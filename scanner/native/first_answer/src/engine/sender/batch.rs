@@ -31,7 +31,7 @@ impl Sender {
         };
         let exchange = next.as_deref().unwrap_or(&flight.exchange);
         let packets = &self.packets;
-        // The egress policy checks the name each time, because the owner may opt out in the meantime.
+        // The egress policy checks the name each time, because its owner may opt out in the meantime.
         let target = self.list.look(&flight.target);
         let taken = if kind == Kind::Close {
             self.egress

@@ -22,7 +22,7 @@ fn send_all(engine: &mut Engine) {
     });
 }
 
-/// Waits until every probe has the transmit stamp, and returns the records.
+/// Waits until every probe has its transmit stamp, and returns the records.
 fn stamped_records(engine: &mut Engine, count: usize) -> Vec<FinishedProbe> {
     let mut stamps = 0;
     until("transmit stamps", || {

@@ -1,4 +1,4 @@
-//! A server that updates the keys (RFC 9001 6).
+//! A server that updates its keys (RFC 9001 6).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A server that permutes the transport parameters: quinn.
+//! A server that permutes its transport parameters: quinn.
 
 use std::collections::HashSet;
 
