@@ -108,7 +108,7 @@ class Session:
         self.sets = list(sets)
         self.folder = folder
         self.workers: dict[str, Worker] = {}
-        self.captures: dict[str, capture.Capture] = {}
+        self.captures: dict[str, capture.TcpdumpCapture] = {}
         self._asker: Asker | None = None
         # A client's network namespace does not have the addresses of this one. A packet from there to such an
         # address would bypass the machine's firewall.
@@ -118,7 +118,7 @@ class Session:
         self._permitted = shared.permitted(lists)
         self._target: Target | None = None
         self._targets = targets
-        self._capture: capture.Capture | None = None
+        self._capture: capture.TcpdumpCapture | None = None
         self._max_capture_bytes = 0  # bytes of that capture
         self._stack = ExitStack()
         self._free_at = 0.0
@@ -128,7 +128,7 @@ class Session:
         with ExitStack() as stack:
             for index, option_set in enumerate(self.sets):
                 namespace = stack.enter_context(Masqueraded(index, option_set.sysctls(), mark=mark))
-                new_capture = capture.Capture(
+                new_capture = capture.TcpdumpCapture(
                     capture_files.next_path(self.folder, option_set.name),
                     Masqueraded.interface,
                     option_set.protocol,

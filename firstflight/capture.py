@@ -34,7 +34,7 @@ _STATISTICS = {
 }
 
 
-class Capture:
+class TcpdumpCapture:
     """Context manager for one tcpdump process.
 
     Entering returns when tcpdump is capturing. Leaving waits until the kernel has delivered the last packets,

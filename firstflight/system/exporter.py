@@ -60,7 +60,7 @@ class Exporter(ThreadingHTTPServer):
         self, listener: socket.socket, collect: Callable[[], Iterable[Metric]], kept_s: float = 1.0
     ) -> None:
         """Take over a listening socket."""
-        super().__init__(listener.getsockname()[:2], _Answer, bind_and_activate=False)
+        super().__init__(listener.getsockname()[:2], _MetricsHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self._collect = collect
@@ -100,7 +100,7 @@ class Exporter(ThreadingHTTPServer):
         """Do not log clients that disconnected."""
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _MetricsHandler(BaseHTTPRequestHandler):
     timeout = _CLIENT_S
     server: Exporter
     server_version = "firstflight"

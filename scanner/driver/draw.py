@@ -17,7 +17,7 @@ from firstflight.as_map import Mapper
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
-from firstflight.settings import Drawn
+from firstflight.settings import SampledNames
 from firstflight.shard import Shard
 from scanner.driver import choose
 from scanner.driver.mapped import rows_at
@@ -49,7 +49,7 @@ def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -
 
 def drawn(
     plan: pa.Table,
-    settings: Drawn,
+    settings: SampledNames,
     seed: int,
     mapper: Mapper,
     shard: Shard,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firstflight.egress.shared_limits import Turn
+from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.settings import Settings, Vantage
 from firstflight.shard import WHOLE, Shard
 from firstflight.system.clock import Offset
@@ -24,7 +24,7 @@ def arguments(
     cid_key: str,
     listed: bool = True,
     ports: str | None = None,
-    turn: Turn | None = None,
+    turn: ProbeTurn | None = None,
     clock: Offset | None = None,
     shard: Shard = WHOLE,
     initial_size: int | None = None,

@@ -30,7 +30,7 @@ from aioquic.quic.events import QuicEvent
 from aioquic.tls import ExtensionType
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from lab.model import Answer
 from tests.dissect.conftest import rows
 from tests.handshake.conftest import CONTACT, HOST, Http3, connect, http3
@@ -181,7 +181,7 @@ def compared(folder: Path, names: list[str], port: int) -> Compared:
     """Run the engine for these names on a server, with a capture; then run the second client."""
     capture, keys = folder / "engine.pcap", folder / "keys"
     found, secrets = [], ""
-    with Capture(
+    with TcpdumpCapture(
         capture, "lo", f"udp port {port}", snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
     ):
         # Run one name at a time, because tshark merges connections that share ports.
@@ -339,7 +339,7 @@ def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
 def test_times_count_from_the_sending(http3: Http3, tmp_path: Path) -> None:
     """If the send timestamp is too early, all times are later, and no time is close to the capture's."""
     targets = [(HOST, f"n{number}.http3.test", http3.port) for number in range(12)]
-    with Capture(
+    with TcpdumpCapture(
         tmp_path / "pcap",
         "lo",
         f"udp port {http3.port}",

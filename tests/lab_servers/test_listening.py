@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from firstflight.system import binaries
 from tests.dissect.conftest import rows as dissected
 
@@ -83,7 +83,7 @@ def heard(
     lines = [f"{HOST},{domain},{servers[name].port}\n" for name, domain in PTO_US]
     targets.write_text("ip,domain,port\n" + "".join(lines))
     bpf = " or ".join(f"udp port {port}" for port in ports)
-    with Capture(
+    with TcpdumpCapture(
         folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
     ):
         done = subprocess.run(

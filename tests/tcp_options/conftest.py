@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from firstflight.capture_files import losses_of
 from firstflight.system import binaries
 
@@ -180,7 +180,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
         targets = [(found.add(number, server), name) for number, (name, server) in enumerate(SERVERS.items())]
         pcap = folder / "survey.pcap"
         limits: dict[str, Any] = {"snaplen": 65_535, "buffer_kib": 4096, "drain_s": 1.2, "max_bytes": 1 << 26}
-        with Capture(pcap, "any", "tcp", **limits, prefix=World.inside(found.client)) as capture:
+        with TcpdumpCapture(pcap, "any", "tcp", **limits, prefix=World.inside(found.client)) as capture:
             done = found.ask(folder, targets, "--timeout", 5)
         assert done.status == 0, done.messages
         assert losses_of(capture.record) == []
