@@ -85,7 +85,7 @@ def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | Non
         terminal.echo(f"{len(source.rejected)} lines rejected", err=True)
     results = loader.load_files([out / f"{kind}.parquet" for kind in write.KINDS], replace=replace)
     for result in results:
-        if isinstance(result, loader.Refused):
+        if isinstance(result, loader.RefusedFile):
             raise result.error
         terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in counts["outcomes"].items())

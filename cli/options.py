@@ -12,7 +12,7 @@ import click
 from cli import table
 from firstflight.errors import InputError
 from firstflight.system import stdout, terminal
-from store.base import Answer
+from store.base import FormattedAnswer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ def asked_format(given: str | None) -> str:
     return table.FORMAT if sys.stdout.isatty() else TSV
 
 
-def write(answer: Answer, *, given: str | None, wide: bool) -> None:
+def write(answer: FormattedAnswer, *, given: str | None, wide: bool) -> None:
     """Write an answer in the format `asked_format(given)`, or in the format of a FORMAT clause."""
     content, found = answer
     if given is not None or found != table.FORMAT:

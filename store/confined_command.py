@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from store.confine.process import Beside, confine
+from store.confine.process import OutsidePaths, confine
 from store.location import EmbeddedLocation, find, make_folder
 
 
@@ -22,7 +22,7 @@ def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: S
     """
     location = find(url)
     if isinstance(location, EmbeddedLocation) and not location.empty and not location.served():
-        confine(location.path, Beside(readable=readable, added_to=added_to), only_reads=True)
+        confine(location.path, OutsidePaths(readable=readable, added_to=added_to), only_reads=True)
 
 
 def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> None:
@@ -33,7 +33,7 @@ def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable:
     location = find(url)
     if isinstance(location, EmbeddedLocation) and not location.served():
         make_folder(location)
-        confine(location.path, Beside(readable, writable))
+        confine(location.path, OutsidePaths(readable, writable))
 
 
 def nearest_folder(path: Path) -> Path:

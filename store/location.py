@@ -11,7 +11,7 @@ from pathlib import Path
 from firstflight.errors import UsageError
 from firstflight.system.lock import locked
 from store import secrets, served_address
-from store.base import Limits, Store
+from store.base import QueryLimits, Store
 from store.confine import process
 from store.errors import StoreHeld
 from store.url import SCHEMES, ServerLocation, nothing_in, parse
@@ -78,7 +78,7 @@ def find(url: str | None = None) -> Location:
 
 @contextmanager
 def open_store(
-    url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S, limits: Limits | None = None
+    url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S, limits: QueryLimits | None = None
 ) -> Iterator[Store]:
     """Open the store that `url` names (`None` as in `find`) until the end of the block.
 

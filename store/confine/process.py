@@ -31,7 +31,7 @@ _SYSTEM = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class OutsidePaths:
     """Paths that a process needs outside its store.
 
     Paths to read, paths to read and write, and folders in which to create files without reading them.
@@ -42,12 +42,12 @@ class Beside:
     added_to: Sequence[Path] = ()
 
 
-_NOTHING = Beside()
+_NOTHING = OutsidePaths()
 # Paths outside the store of a process that is confined and not yet sealed; empty: no seal is due.
-_unsealed: list[Beside] = []
+_unsealed: list[OutsidePaths] = []
 
 
-def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False) -> list[str]:
+def confine(store: Path, beside: OutsidePaths = _NOTHING, *, only_reads: bool = False) -> list[str]:
     """Restrict this process to the folder `store`, `beside`, libraries and open files; forbid new sockets.
 
     `only_reads`: the process will also call `seal`, once it holds the store.

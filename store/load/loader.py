@@ -31,9 +31,9 @@ from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import origin as origins
 from store.load import record_file, run_row
-from store.load.origin import Origin
-from store.load.part import ALL, Part
-from store.load.record_file import Content, Contradiction, RecordFile
+from store.load.origin import FileOrigin
+from store.load.part import ALL, ShardPart
+from store.load.record_file import Contradiction, FileContent, RecordFile
 from store.load.units import Units
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedFile:
     """A file that was not loaded, and the reason."""
 
     path: Path
     error: InputError | StoreError | StoreHeld
 
 
-Result = Loaded | Refused
+Result = Loaded | RefusedFile
 
 
 def stage(
@@ -87,7 +87,7 @@ def stage(
         report.rows_out = sum(result.in_store for result in done)
         for result in done:
             report.counts[result.kind] = report.counts.get(result.kind, 0) + result.in_store
-        refused = [result for result in results if isinstance(result, Refused)]
+        refused = [result for result in results if isinstance(result, RefusedFile)]
         report.rejected = [RejectedLine(line=n, reason=str(r.error)) for n, r in enumerate(refused, start=1)]
         if refused:
             raise refused[0].error
@@ -122,7 +122,7 @@ def load_run_folder(
                 try:
                     run_row.load(store, run, replace=replace)
                 except run_row.OtherOrigin as error:
-                    results.append(Refused(run.layout.manifest, error))
+                    results.append(RefusedFile(run.layout.manifest, error))
                     on_result(results[-1])
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
@@ -236,16 +236,16 @@ def _load_each(
                 )
             result = load_one(store, opened, on_rows, replace=replace)
         except InputError as error:
-            result = Refused(path, error)
+            result = RefusedFile(path, error)
         except StoreError as error:
-            result = Refused(path, StoreError(f"{path}: {error}", error.code))
+            result = RefusedFile(path, StoreError(f"{path}: {error}", error.code))
         except StoreHeld as error:
-            result = Refused(path, StoreHeld(f"{path}: {error}"))
+            result = RefusedFile(path, StoreHeld(f"{path}: {error}"))
         on_result(result)
         yield result
 
 
-def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
+def _filled(path: Path) -> tuple[dict[str, str], ShardPart, FileOrigin]:
     """Return the loader's columns for a file, the file's part, and the origin.
 
     The columns are the file's name and, for a file in a run's folder, the run.
@@ -264,7 +264,7 @@ def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
                 raise InputError(
                     f"{path} is not in a folder of a vantage point and repetition: load its run's folder"
                 ) from error
-            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(key))}/"), origin
+            return filled, ShardPart(shard, f"{run.layout.name_of(run.layout.folder(key))}/"), origin
     return {"source_file": origins.name_outside(path)}, ALL, origins.of_file(path)
 
 
@@ -277,7 +277,7 @@ def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
         raise Contradiction(f"{opened.path}: {others} rows are of captures outside {opened.part.prefix}")
 
 
-def _check_key(opened: RecordFile, content: Content) -> None:
+def _check_key(opened: RecordFile, content: FileContent) -> None:
     """Refuse a run's file with rows of another run, and a shard's file with rows of another key.
 
     The origin of the rows, and the part of a shard, depend only on the folder.

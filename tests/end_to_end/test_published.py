@@ -47,7 +47,7 @@ def test_the_report_of_an_export_is_that_of_the_run(
     url = stores.with_tables(tmp_path / "store")
     (run,) = package.runs_in(tmp_path / "data")
     results = loader.load_run_folder(run, url)
-    assert [result for result in results if isinstance(result, loader.Refused)] == []
+    assert [result for result in results if isinstance(result, loader.RefusedFile)] == []
     theirs, ours = content(original, finished.run), content(url, finished.run)
     differing = {name for name in theirs.keys() - ABOUT if theirs[name] != ours[name]}
     assert differing <= (NAMING if key else set())

@@ -154,7 +154,7 @@ def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> No
     loader.load_files([written(tmp_path / "a", some_rows())])
     file = written(tmp_path / "b", some_rows()[:2])
     (refused,) = loader.load_files([file])
-    assert isinstance(refused, loader.Refused) and "give --replace" in str(refused.error)
+    assert isinstance(refused, loader.RefusedFile) and "give --replace" in str(refused.error)
     (loaded,) = loader.load_files([file], replace=True)
     assert isinstance(loaded, loader.Loaded)
     assert (loaded.action, loaded.in_store) == ("replaced", 2)

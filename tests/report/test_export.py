@@ -40,7 +40,7 @@ def exported(made: Made, out: Path, opted_out: OptedOut, anonymiser: Anonymiser 
 def loaded_back(out: Path) -> Content:
     """Load an export into the test's store, and return the content of the page."""
     (run,) = package.runs_in(out)
-    assert not [result for result in loader.load_run_folder(run) if isinstance(result, loader.Refused)]
+    assert not [result for result in loader.load_run_folder(run) if isinstance(result, loader.RefusedFile)]
     with open_store() as store:
         found = page.collect(store)
     assert found is not None

@@ -119,7 +119,7 @@ def test_two_programs_migrate_at_once(address: str) -> None:
 
 def test_a_migration_that_takes_minutes_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute passes at each check of the lease. The other program finishes after the tenth check."""
-    found = [[migrate.Step("view", "of the other program", "", ())], []]
+    found = [[migrate.MigrationStep("view", "of the other program", "", ())], []]
     monkeypatch.setattr(migrate, "pending", lambda _: found.pop(0))
     with open_store(url, write=True) as store:
         other = Lease(store, "migrations")

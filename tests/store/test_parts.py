@@ -15,7 +15,7 @@ from firstflight.run.run import Run
 from firstflight.shard import all_of
 from store import open_store
 from store.load import derived, loader, origin, run_row, units
-from store.load.loader import Loaded, Refused, Result
+from store.load.loader import Loaded, RefusedFile, Result
 
 from .rows import RUN, many, write
 from .test_sharding import Recorder
@@ -47,7 +47,7 @@ def actions(results: list[Result]) -> list[str]:
 
 def refusal(path: Path) -> str:
     (result,) = loader.load_files([path])
-    assert isinstance(result, Refused) and isinstance(result.error, InputError)
+    assert isinstance(result, RefusedFile) and isinstance(result.error, InputError)
     return str(result.error)
 
 

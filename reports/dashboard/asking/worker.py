@@ -16,7 +16,7 @@ from firstflight.errors import FirstflightError
 from reports import query
 from reports.dashboard.asking.faults import NoAnswer
 from store import find
-from store.base import Limits
+from store.base import QueryLimits
 from store.errors import LIMIT_CODES, OUT_OF_TIME, StoreError, StoreHeld, StoreUnreachable
 from store.location import EmbeddedLocation
 from store.remote import ServerStore
@@ -39,7 +39,7 @@ class Answers:
 
     def to(self, question: dict[str, Any]) -> bytes:
         """Return the answer. FirstflightError or NoAnswer if that fails."""
-        store = self._opened(Limits(**question["limits"]))
+        store = self._opened(QueryLimits(**question["limits"]))
         try:
             asks = (question["name"], question["given"], question["output_format"])
             return query.asked_of(store, *asks, rolled_up=question["rolled_up"]).content
@@ -53,7 +53,7 @@ class Answers:
             self._store.close()
             self._store = None
 
-    def _opened(self, limits: Limits) -> ServerStore:
+    def _opened(self, limits: QueryLimits) -> ServerStore:
         if self._store is None:
             location = find()
             if isinstance(location, EmbeddedLocation):
