@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from crawler.files import page_thread
-from crawler.files.fetch import Answer, Asked, Stopped
+from crawler.files.fetch import Asked, HttpResponse, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import endpoint
 from crawler.files.pace import Pace
@@ -236,11 +236,11 @@ def test_a_hold_is_no_part_of_a_names_time() -> None:
     """Two hours in which nothing might be sent, of a name that has ten minutes."""
     now, requested = [0.0], list[str]()
 
-    async def fetch(visit: Visit, request: Asked) -> Answer:
+    async def fetch(visit: Visit, request: Asked) -> HttpResponse:
         now[0] += 7200
         visit.extend(7200)
         requested.append(request.url)
-        return Answer(200, {"content-type": "text/html"}, b"<a href=/1><a href=/2>")
+        return HttpResponse(200, {"content-type": "text/html"}, b"<a href=/1><a href=/2>")
 
     async def addresses(_: str) -> list[str]:
         return []
@@ -255,9 +255,9 @@ def test_pages_of_others_are_no_part_of_a_names_time(monkeypatch: pytest.MonkeyP
     """Reading a page takes an hour, but 1 s of processor time. The limits are 10 min, and 2.5 s of that."""
     now, requested = [0.0], list[str]()
 
-    async def fetch(_: Visit, request: Asked) -> Answer:
+    async def fetch(_: Visit, request: Asked) -> HttpResponse:
         requested.append(request.url)
-        return Answer(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(requested))
+        return HttpResponse(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(requested))
 
     async def addresses(_: str) -> list[str]:
         return []
