@@ -26,7 +26,7 @@ class EngineRun:
     """
 
     run: Run
-    engine: process.Engine
+    engine: process.EngineTexts
     folder: Path
     log: str
     label: str

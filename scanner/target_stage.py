@@ -123,7 +123,7 @@ class TargetStage(ABC):
 class EngineStage(TargetStage):
     """A stage that runs one engine over its list. The results are the engine's closed segments."""
 
-    engine: ClassVar[process.Engine]
+    engine: ClassVar[process.EngineTexts]
 
     @property
     @abstractmethod

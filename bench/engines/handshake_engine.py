@@ -144,7 +144,7 @@ def _qscanner(engine: Engine, targets_file: Path, rate: float, program: str, num
     with given.open("w", encoding="ascii") as file:
         file.write("saddr,hostname,port\n")
         file.writelines(targets_file.read_text().splitlines(keepends=True)[1:])
-    scan = qscanner.Scan(out, rate=rate, program=program)
+    scan = qscanner.ScanOptions(out, rate=rate, program=program)
     used = process.run(qscanner.arguments(scan, given), quiet=True)
     results = [*out.glob("quic_connection_info*.csv")]
     if len(results) != 1:

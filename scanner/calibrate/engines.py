@@ -20,7 +20,10 @@ from scanner.driver.segments import closed_segments, read_segment, resume_flag
 
 NAME = "calibrate"
 KEPT = "finished results are kept, and --resume continues"
-ENGINES = {PROBE: process.Engine("prober", KEPT), "handshake": process.Engine("handshake engine", KEPT)}
+ENGINES = {
+    PROBE: process.EngineTexts("prober", KEPT),
+    "handshake": process.EngineTexts("handshake engine", KEPT),
+}
 # Minimum pause in seconds, with which limits per second hold across two engines.
 _SECOND = 1.0
 

@@ -84,7 +84,7 @@ def _true(values: pa.Array | pa.ChunkedArray) -> int:
 
 
 def _rows(
-    run: Run, key: StageKey, plan: pa.Table, common: merge.Provenance, mapper: Mapper
+    run: Run, key: StageKey, plan: pa.Table, common: merge.StageProvenance, mapper: Mapper
 ) -> Iterator[pa.Table]:
     yield records.load(KIND).arrow_schema().empty_table()
     for path in pairs.done(run.layout.stage("calibrate", key)):

@@ -9,10 +9,10 @@ from firstflight.settings import Settings, Vantage
 from firstflight.shard import WHOLE, Shard
 from firstflight.system.clock import Offset
 from scanner.driver.arguments import Options, argument_list, number, shared_options
-from scanner.driver.process import Engine
+from scanner.driver.process import EngineTexts
 from scanner.driver.segments import resume_flag
 
-PROBER = Engine("prober", "finished results are kept, and --resume continues")
+PROBER = EngineTexts("prober", "finished results are kept, and --resume continues")
 
 
 def arguments(

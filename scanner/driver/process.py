@@ -24,7 +24,7 @@ STATE = "engine.json"
 """File in an engine's folder with the progress and current limit, while it runs."""
 
 
-class Engine(NamedTuple):
+class EngineTexts(NamedTuple):
     """An engine in messages: its name, and a text about its results after a stop."""
 
     name: str
@@ -57,7 +57,7 @@ def run(
     log: Path,
     feed: Feed,
     watch: Callable[[], None],
-    engine: Engine,
+    engine: EngineTexts,
     *,
     longest_s: float,
 ) -> None:

@@ -95,7 +95,7 @@ def _write(run: Run, key: StageKey, report: StageReport, kind: str, tables: Iter
 def _handshakes(
     rows: Rows,
     plan: pa.Table,
-    common: merge.Provenance,
+    common: merge.StageProvenance,
     mapper: Mapper,
     aliases: Aliases,
     paused: list[pauses.Pause],

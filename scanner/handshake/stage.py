@@ -38,7 +38,7 @@ class HandshakeStage(DrawnEngineStage):
     """The stage at one key."""
 
     name = "handshake"
-    engine = process.Engine("handshake engine", "finished results are kept, and --resume continues")
+    engine = process.EngineTexts("handshake engine", "finished results are kept, and --resume continues")
     cdn_by_answer = True
 
     @property

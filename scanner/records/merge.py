@@ -24,7 +24,7 @@ from schemas import records
 
 
 @dataclass(frozen=True)
-class Provenance:
+class StageProvenance:
     """The values that all rows from a probe stage share."""
 
     key: StageKey
@@ -39,7 +39,7 @@ class Provenance:
 def merge(
     segments: pa.Table,
     plan: pa.Table,
-    provenance: Provenance,
+    provenance: StageProvenance,
     *,
     mapper: Mapper,
     captures: Sequence[CaptureRecord],
@@ -84,7 +84,7 @@ def own_rows(segments: pa.Table, plan: pa.Table) -> pa.Table:
     return _checked(segments, rows_at(plan, indices))
 
 
-def stage_columns(provenance: Provenance, plan_rows: pa.Table) -> dict[str, Any]:
+def stage_columns(provenance: StageProvenance, plan_rows: pa.Table) -> dict[str, Any]:
     """Return the columns that a stage adds to any engine's rows: identity and provenance.
 
     `plan_rows` has list_id, rank and resolver of each row.

@@ -17,7 +17,7 @@ from scanner.driver.feed import Feed
 from scanner.driver.segments import has_segments, resume_flag
 from scanner.resolver.configured import configured_resolvers
 
-ENGINE = process.Engine("resolver", "finished results are kept, and the stage continues there")
+ENGINE = process.EngineTexts("resolver", "finished results are kept, and the stage continues there")
 # Number of unanswered queries in a row after which the engine checks whether the resolver answers at all.
 SILENCE = 50
 

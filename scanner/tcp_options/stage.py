@@ -54,7 +54,7 @@ class TcpOptionsStage(DrawnEngineStage):
     """The stage at one key."""
 
     name = "tcp_options"
-    engine = process.Engine("TCP engine", "finished results are kept, and --resume continues")
+    engine = process.EngineTexts("TCP engine", "finished results are kept, and --resume continues")
 
     @property
     def port(self) -> int:
@@ -111,7 +111,7 @@ class TcpOptionsStage(DrawnEngineStage):
 
 
 def _records(
-    rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper, paused: list[pauses.Pause]
+    rows: Rows, plan: pa.Table, common: merge.StageProvenance, mapper: Mapper, paused: list[pauses.Pause]
 ) -> Iterator[pa.Table]:
     for block in rows.blocks(len(rows)):
         asn, cdn = merge.origins(block, mapper)

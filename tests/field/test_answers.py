@@ -34,8 +34,8 @@ from firstflight.host_names import NotAName, normalise
 from firstflight.system import binaries
 from scanner.imports import certificates
 from scanner.resolver.configured import Resolver
-from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker
+from scanner.resolver.pace import QueryPace
+from scanner.resolver.query import QueryClient
 from store import url
 from tests.field.responders import (
     ACK,
@@ -274,7 +274,7 @@ def test_the_resolver_of_the_watch_says_the_same() -> None:
     resolver = Resolver(RESOLVER, timeout_s=20.0, attempts=1)
 
     async def ask(names: list[str]) -> dict[str, tuple[str, int, int]]:
-        asker = Asker(resolver, Pace(None).turn, Permitted([], []))
+        asker = QueryClient(resolver, QueryPace(None).turn, Permitted([], []))
         try:
             found = {name: await asker.ask(f"{name}.test", CASES[name].qtype) for name in names}
         finally:
