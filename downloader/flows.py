@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from downloader.clients.contract import Answer
+from downloader.clients.contract import ClientAnswer
 from firstflight.system import binaries, children
 
 KINDS = ("tcp_flow", "quic_connection")
@@ -71,7 +71,7 @@ class Flows:
             for kind, path in files.items():
                 self._read(path, kind)
 
-    def of(self, answer: Answer, capture: str) -> Flow | None:
+    def of(self, answer: ClientAnswer, capture: str) -> Flow | None:
         """Return a download's flow in the captures of the set `capture`; `None` if no flow matches."""
         if answer.client_port is None or answer.started_at is None:
             return None

@@ -18,7 +18,7 @@ TURN_IN_PAUSES = 2
 
 
 @dataclass(frozen=True)
-class Turn:
+class DownloadTurn:
     """Turn of vantage point `index` of `of`. `pause_s`: between two runs for a name and address."""
 
     index: int

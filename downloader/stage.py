@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from downloader import acks, downloads, draw, option_sets, outcome, rows, session, worker
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
-from downloader.shared_limits import Turn
+from downloader.shared_limits import DownloadTurn
 from downloader.targets import Target
 from firstflight import capture_files
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
@@ -172,11 +172,11 @@ def _download(
         )
 
 
-def _turn(run: Run, key: StageKey) -> Turn:
+def _turn(run: Run, key: StageKey) -> DownloadTurn:
     settings = run.settings
     count = len(settings.vantage) if settings.campaign.shared_limits else 1
     pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
-    return Turn(settings.index_of(key.vantage) if count > 1 else 0, count, pause_s)
+    return DownloadTurn(settings.index_of(key.vantage) if count > 1 else 0, count, pause_s)
 
 
 def _drop_cut_line(path: Path) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from bench import process
 from bench.campaigns import campaign_world
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
 from downloader.worker import command
 from tests.download.world import NAME, SERVER_V4, SIZES, World
@@ -78,7 +78,7 @@ def of_client(world: World, name: str, downloads: int, end: str = "v") -> Speed:
         for _ in range(downloads):
             client.stdin.write(request.line())
             client.stdin.flush()
-            answer = Answer.of(client.stdout.readline())
+            answer = ClientAnswer.of(client.stdout.readline())
             if answer.end != "complete" or answer.body_bytes != SIZES[FILE]:
                 raise SystemExit(f"bench: {name}: {answer.end}, {answer.body_bytes} bytes, {answer.detail}")
         used = Speed(downloads, (process.cpu_ns(client.pid) - cpu) / 1e9, time.monotonic() - began)

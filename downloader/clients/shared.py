@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from downloader.clients.contract import Answer
+from downloader.clients.contract import ClientAnswer
 from firstflight.egress.current import Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
@@ -101,7 +101,7 @@ def say_ready(version: str) -> None:
     _write(json.dumps({"ready": version}).encode() + b"\n")
 
 
-def say(answer: Answer) -> None:
+def say(answer: ClientAnswer) -> None:
     """Print an answer."""
     _write(answer.line())
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from downloader.clients import curl, shared
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
 from downloader.session import CaptureFull, Limits, Session
 from firstflight import capture, capture_files
@@ -237,7 +237,7 @@ def test_received_bytes_include_headers() -> None:
     assert 12_000 < wire.bytes() < 20_000
     flood(10)
     until(wire.is_over, "the limit")
-    assert Answer("wire_limit").end == "wire_limit"
+    assert ClientAnswer("wire_limit").end == "wire_limit"
 
 
 def strangers(count: int, port: int) -> list[tuple[int, bytes]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from downloader.clients import aioquic, curl
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries, children
 from lab import certificates
@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         children.stop(process)
 
 
-def answer(client: str, server: Server, folder: Path, max_wire_bytes: int) -> Answer:
+def answer(client: str, server: Server, folder: Path, max_wire_bytes: int) -> ClientAnswer:
     request = Request(
         url=f"https://{NAME}:{PORT}/file", host=NAME, ip="127.0.0.1", port=PORT, path="/file",
         user_agent="test", timeout_s=60, max_bytes=2 * BODY, roots=str(server.roots), http="3",
@@ -65,7 +65,7 @@ def answer(client: str, server: Server, folder: Path, max_wire_bytes: int) -> An
             return aioquic._answer(request, permitted, keys)
     argv = [str(binaries.find("firstflight-quic-download")), "allow-net=127.0.0.0/8"]
     done = subprocess.run(argv, input=request.line(), capture_output=True, check=True, timeout=120)
-    return Answer.of(done.stdout.splitlines(keepends=True)[1])
+    return ClientAnswer.of(done.stdout.splitlines(keepends=True)[1])
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from downloader.clients import shared
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import UsageError
 from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
@@ -213,8 +213,8 @@ class Reports:
     def __init__(self, result: dict[str, Any]) -> None:
         self.result = result
 
-    def load(self, _request: Request, _end: float) -> Answer:
-        return Answer(**chromium.of_resource(self.result["resource"]))
+    def load(self, _request: Request, _end: float) -> ClientAnswer:
+        return ClientAnswer(**chromium.of_resource(self.result["resource"]))
 
     def close(self) -> None:
         """There is nothing to end."""
