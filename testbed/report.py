@@ -15,7 +15,7 @@ from reports import wording
 from reports.figures import compared as figures
 from reports.figures import gridded as map_figures
 from reports.numbers import compared, gridded
-from reports.numbers.compared import Panel
+from reports.numbers.compared import ComparisonPanel
 from reports.numbers.gridded import Maps
 from reports.page import html
 from testbed import repeat_commands, summary
@@ -54,7 +54,7 @@ class Report:
 
     name: str
     summary: Page
-    panels: Sequence[Panel]
+    panels: Sequence[ComparisonPanel]
     data: Sequence[dict[str, Any]]
     repeat: Sequence[str]
     conditions: Sequence[Condition] = ()
@@ -180,7 +180,7 @@ def render(report: Report) -> str:
     )
 
 
-def _figure(report: Report, data: list[dict[str, Any]]) -> tuple[html.Drawn | None, list[str]]:
+def _figure(report: Report, data: list[dict[str, Any]]) -> tuple[html.PageFigure | None, list[str]]:
     """Return the report's figure (`None` without one), and the labels not drawn."""
     title = wording.plain_long(report.summary.title)
     if report.maps is not None:

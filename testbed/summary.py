@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reports import published_values
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import PrintedColumn, drawn
 from testbed.experiment.experiment import Experiment
 
 UNAVAILABLE = "Unavailable as clients here"
@@ -41,7 +41,7 @@ class Page:
 
     title: str
     source: str
-    columns: Sequence[Column]
+    columns: Sequence[PrintedColumn]
     legend: str = ""
     checks: Sequence[Check] = ()
     notes: Sequence[str] = ()
@@ -63,7 +63,7 @@ class Page:
 
 def page(
     experiment: Experiment,
-    columns: Sequence[Column],
+    columns: Sequence[PrintedColumn],
     legend: str,
     checks: Sequence[Check],
     missing: Sequence[str],
@@ -85,9 +85,9 @@ def page(
     return Page(experiment.title, experiment.source, columns, legend, checks, notes)
 
 
-def _our_columns(columns: Sequence[Column]) -> list[Column]:
+def _our_columns(columns: Sequence[PrintedColumn]) -> list[PrintedColumn]:
     """Return the columns without published ones; a title without a first line continues a heading."""
-    shown_columns: list[Column] = []
+    shown_columns: list[PrintedColumn] = []
     published = False
     for column in columns:
         first = column.title.partition("\n")[0]
@@ -108,7 +108,7 @@ def _with_reason(experiment: Experiment, check: Check) -> Check:
     return replace(check, reason=reason)
 
 
-def headings(columns: Sequence[Column]) -> list[str]:
+def headings(columns: Sequence[PrintedColumn]) -> list[str]:
     """Return a name for each column that is clear without the neighbouring columns.
 
     In a text table, a title's first line may be in the previous column, and `publ.` follows our value.

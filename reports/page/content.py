@@ -10,7 +10,7 @@ from firstflight.errors import UsageError
 from reports import published_values
 from reports.figures import ack_delay, delay, first_pto, pto
 from reports.page import advice, coverage, handshakes, provenance
-from reports.question import Answer, ask
+from reports.question import QueryAnswer, ask
 from reports.tables import table1
 from store import Store
 
@@ -22,7 +22,7 @@ _PUBLISHED = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class Figure8Choice:
     """The vantage point and day of Figure 8; the day is UTC, YYYY-MM-DD."""
 
     vantage: str
@@ -33,22 +33,22 @@ class Shown:
 class Content:
     """The content of the page about a run. `None`: the run has no probes for that part."""
 
-    provenance: provenance.Provenance
-    run_answer: Answer
+    provenance: provenance.RunProvenance
+    run_answer: QueryAnswer
     coverage: coverage.Coverage
-    coverage_answer: Answer
-    table: table1.Table | None
-    outcomes: Answer
-    reasons: Answer
-    shown: Shown | None
+    coverage_answer: QueryAnswer
+    table: table1.Table1 | None
+    outcomes: QueryAnswer
+    reasons: QueryAnswer
+    shown: Figure8Choice | None
     figure8: delay.Delays | None
     figure14: delay.Delays
     figure10: ack_delay.Differences
     figure4: first_pto.Points
-    figure2: list[pto.Case]
-    advice: list[advice.Row]
+    figure2: list[pto.PtoCase]
+    advice: list[advice.AdviceRow]
     handshakes: handshakes.Handshakes | None
-    runs: Answer
+    runs: QueryAnswer
     published: Mapping[str, Mapping[str, Mapping[str, float]]]
     """Values of the IMC 2024 paper by part, column and row; empty if they are hidden."""
 
@@ -111,8 +111,8 @@ def newest(store: Store) -> str | None:
     return None
 
 
-def _figure8_choice(choices: Answer, vantage: str | None, day: date | None) -> Shown | None:
-    found = [Shown(str(row["vantage"]), str(row["day"])) for row in choices.rows]
+def _figure8_choice(choices: QueryAnswer, vantage: str | None, day: date | None) -> Figure8Choice | None:
+    found = [Figure8Choice(str(row["vantage"]), str(row["day"])) for row in choices.rows]
     matching = [
         choice
         for choice in found
@@ -131,5 +131,5 @@ def _requested(vantage: str | None, day: date | None) -> list[str]:
     return [f"at {vantage}"] * (vantage is not None) + [f"on {day}"] * (day is not None)
 
 
-def _choices(found: Sequence[Shown]) -> str:
+def _choices(found: Sequence[Figure8Choice]) -> str:
     return ", ".join(f"{choice.vantage} {choice.day}" for choice in found[:20]) or "none"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.computed import better_answer
 from testbed.computed.better_answer import Advice
 from testbed.summary import Check, Page, number
@@ -106,43 +106,43 @@ class Derived:
     sources: tuple[str, ...]
     lines: Callable[[Path, Sequence[Row]], list[Advice]]
     summary: Callable[[Sequence[Advice], Sequence[str]], Page]
-    panels: Callable[[Sequence[Advice]], list[Panel]]
+    panels: Callable[[Sequence[Advice]], list[ComparisonPanel]]
 
 
 def summary(advices: Sequence[Advice], without: Sequence[str] = ()) -> Page:
     """Return the summary of lines; `without`: the sources without trials."""
     columns = [
-        Column("certificate\n", [advice.certificate for advice in advices], right=False),
-        Column("lost\n", [advice.lost for advice in advices], right=False),
-        Column("delay\n", [advice.delay or "-" for advice in advices], right=False),
-        Column("server\n", [advice.server for advice in advices], right=False),
-        Column("RTT\nms", [f"{advice.rtt_ms:g}" for advice in advices]),
-        Column("better\nIACK", [str(advice.iack) for advice in advices]),
-        Column("\nWFC", [str(advice.wfc) for advice in advices]),
-        Column("\nsame", [str(advice.same) for advice in advices]),
-        Column("gain\nleast", [number(advice.gain_low_ms, 1) for advice in advices]),
-        Column("\nmedian", [number(advice.gain_median_ms, 1) for advice in advices]),
-        Column("\nmost", [number(advice.gain_high_ms, 1) for advice in advices]),
-        Column("ours\n", [advice.ours for advice in advices], right=False),
-        Column("publ.\n", [advice.published for advice in advices], right=False),
+        PrintedColumn("certificate\n", [advice.certificate for advice in advices], right=False),
+        PrintedColumn("lost\n", [advice.lost for advice in advices], right=False),
+        PrintedColumn("delay\n", [advice.delay or "-" for advice in advices], right=False),
+        PrintedColumn("server\n", [advice.server for advice in advices], right=False),
+        PrintedColumn("RTT\nms", [f"{advice.rtt_ms:g}" for advice in advices]),
+        PrintedColumn("better\nIACK", [str(advice.iack) for advice in advices]),
+        PrintedColumn("\nWFC", [str(advice.wfc) for advice in advices]),
+        PrintedColumn("\nsame", [str(advice.same) for advice in advices]),
+        PrintedColumn("gain\nleast", [number(advice.gain_low_ms, 1) for advice in advices]),
+        PrintedColumn("\nmedian", [number(advice.gain_median_ms, 1) for advice in advices]),
+        PrintedColumn("\nmost", [number(advice.gain_high_ms, 1) for advice in advices]),
+        PrintedColumn("ours\n", [advice.ours for advice in advices], right=False),
+        PrintedColumn("publ.\n", [advice.published for advice in advices], right=False),
     ]
     notes = [_NOT_MEASURED]
     notes += [f"No trials of {name}: `firstflight testbed run {name}` makes some." for name in without]
     return Page(_TITLE, _SOURCE, columns, _LEGEND, [*_checks(advices), *_flips(advices)], notes)
 
 
-def panels(advices: Sequence[Advice]) -> list[Panel]:
+def panels(advices: Sequence[Advice]) -> list[ComparisonPanel]:
     """Return a panel for each case: the median gain over the RTT, by server."""
     figure = []
     for case in dict.fromkeys(map(_case, advices)):
         group = [advice for advice in advices if _case(advice) == case]
-        curves: tuple[Series, ...] = ()
+        curves: tuple[ComparisonSeries, ...] = ()
         for server in dict.fromkeys(advice.server for advice in group):
             curves += series(
                 server,
                 [(advice.rtt_ms, advice.gain_median_ms) for advice in group if advice.server == server],
             )
-        figure.append(Panel(case, "Gain in time to first byte [ms]", curves, "RTT [ms]"))
+        figure.append(ComparisonPanel(case, "Gain in time to first byte [ms]", curves, "RTT [ms]"))
     return figure
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from reports.numbers.compared import Panel
+from reports.numbers.compared import ComparisonPanel
 from reports.numbers.gridded import Maps
 from testbed.experiment.experiment import Experiment
 from testbed.summary import Line, Page
@@ -32,10 +32,10 @@ class Results:
 
     lines: Sequence[Line]
     summary: Callable[[], Page]
-    figure: Callable[[], Sequence[Panel]]
+    figure: Callable[[], Sequence[ComparisonPanel]]
     maps: Callable[[], Maps | None] = _no_maps
 
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[ComparisonPanel]:
         """Return the non-empty panels of the figure."""
         return [panel for panel in self.figure() if panel.series]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.measures import Measure, Results
@@ -160,18 +160,18 @@ def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> Page:
     """Return the summary of asymmetric paths."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("path\n", [f"{line.asymmetry:g}:1" for line in completed]),
-        Column("queue\nback", [count(line.up_queue_packets) for line in completed]),
-        Column("asked\nratio", [count(line.ack_ratio) for line in completed]),
-        Column("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
-        Column("data\nbytes", [number(line.data_bytes, 0) for line in completed]),
-        Column("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
-        Column("limit\nMbit/s", [number(line.limit_mbit, 2) for line in completed]),
-        Column("expected\nMbit/s", [number(line.expected_mbit, 2) for line in completed]),
-        Column("found\nMbit/s", [number(line.mbit, 2) for line in completed]),
-        Column("way back\n%", [number(line.back_percent, 0) for line in completed]),
-        Column("\ndrops", [number(line.back_drops, 0) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("path\n", [f"{line.asymmetry:g}:1" for line in completed]),
+        PrintedColumn("queue\nback", [count(line.up_queue_packets) for line in completed]),
+        PrintedColumn("asked\nratio", [count(line.ack_ratio) for line in completed]),
+        PrintedColumn("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
+        PrintedColumn("data\nbytes", [number(line.data_bytes, 0) for line in completed]),
+        PrintedColumn("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
+        PrintedColumn("limit\nMbit/s", [number(line.limit_mbit, 2) for line in completed]),
+        PrintedColumn("expected\nMbit/s", [number(line.expected_mbit, 2) for line in completed]),
+        PrintedColumn("found\nMbit/s", [number(line.mbit, 2) for line in completed]),
+        PrintedColumn("way back\n%", [number(line.back_percent, 0) for line in completed]),
+        PrintedColumn("\ndrops", [number(line.back_drops, 0) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     checks = [
         Check(
@@ -192,11 +192,11 @@ def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> Page:
     return page(experiment, columns, legend, checks, missing, len(lines))
 
 
-def panels(lines: Sequence[Asymmetric]) -> list[Panel]:
+def panels(lines: Sequence[Asymmetric]) -> list[ComparisonPanel]:
     """Return the figure: found and expected rate of each path."""
     dots = series("found", [(_path(line), line.mbit) for line in lines])
     dots += series("expected", [(_path(line), line.expected_mbit) for line in lines])
-    return [Panel("Transfers' second half", "Rate of data [Mbit/s]", dots)] if lines else []
+    return [ComparisonPanel("Transfers' second half", "Rate of data [Mbit/s]", dots)] if lines else []
 
 
 def _path(line: Asymmetric) -> str:

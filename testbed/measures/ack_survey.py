@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
@@ -167,24 +167,28 @@ def summary(experiment: AckSurvey, lines: Sequence[Client]) -> Page:
     """Return the summary of clients."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("version\n", [line.version or "-" for line in completed], right=False),
-        Column("packets\nper ACK", [number(line.eliciting_per_ack, 2) for line in completed]),
-        Column("first\n100", [number(line.first100, 2) for line in completed]),
-        Column("after\n100", [number(line.after100, 2) for line in completed]),
-        Column("published\nratio", [line.published_ratio or "-" for line in completed], right=False),
-        Column("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
-        Column("publ.\nbytes", [count(line.published_ack_bytes) for line in completed]),
-        Column("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
-        Column("mean\nbytes", [number(line.packet_bytes, 0) for line in completed]),
-        Column("publ.\n", [_range(line.published_packet_bytes, 0) for line in completed]),
-        Column("packets\neach", [number(line.packets_each, 2) for line in completed]),
-        Column("publ.\n", [_range(line.published_packets_each, 2) for line in completed]),
-        Column("takes ACK_\nFREQUENCY", [_yes_or_no(line.takes_requests) for line in completed], right=False),
-        Column("publ.\nparses", [_yes_or_no(line.published_parses) for line in completed], right=False),
-        Column("asked\nratio", [count(line.asked_ratio) for line in completed]),
-        Column("\nfound", [number(line.asked_eliciting_per_ack, 2) for line in completed]),
-        Column("\nfollows", [_yes_or_no(line.follows) for line in completed], right=False),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("version\n", [line.version or "-" for line in completed], right=False),
+        PrintedColumn("packets\nper ACK", [number(line.eliciting_per_ack, 2) for line in completed]),
+        PrintedColumn("first\n100", [number(line.first100, 2) for line in completed]),
+        PrintedColumn("after\n100", [number(line.after100, 2) for line in completed]),
+        PrintedColumn("published\nratio", [line.published_ratio or "-" for line in completed], right=False),
+        PrintedColumn("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
+        PrintedColumn("publ.\nbytes", [count(line.published_ack_bytes) for line in completed]),
+        PrintedColumn("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
+        PrintedColumn("mean\nbytes", [number(line.packet_bytes, 0) for line in completed]),
+        PrintedColumn("publ.\n", [_range(line.published_packet_bytes, 0) for line in completed]),
+        PrintedColumn("packets\neach", [number(line.packets_each, 2) for line in completed]),
+        PrintedColumn("publ.\n", [_range(line.published_packets_each, 2) for line in completed]),
+        PrintedColumn(
+            "takes ACK_\nFREQUENCY", [_yes_or_no(line.takes_requests) for line in completed], right=False
+        ),
+        PrintedColumn(
+            "publ.\nparses", [_yes_or_no(line.published_parses) for line in completed], right=False
+        ),
+        PrintedColumn("asked\nratio", [count(line.asked_ratio) for line in completed]),
+        PrintedColumn("\nfound", [number(line.asked_eliciting_per_ack, 2) for line in completed]),
+        PrintedColumn("\nfollows", [_yes_or_no(line.follows) for line in completed], right=False),
     ]
     legend = (
         "Medians. Packets per ACK: ack-eliciting packets that it acknowledges for the first time. Takes\n"
@@ -214,12 +218,12 @@ def _yes_or_no(value: bool | None) -> str:
     return "-" if value is None else ("no", "yes")[value]
 
 
-def panels(lines: Sequence[Client]) -> list[Panel]:
+def panels(lines: Sequence[Client]) -> list[ComparisonPanel]:
     """Return the figure: packets for each ACK by client."""
     dots = series("by itself", [(line.client, line.eliciting_per_ack) for line in lines])
     dots += series("after 100 packets", [(line.client, line.after100) for line in lines])
     dots += series("if asked for 10", [(line.client, line.asked_eliciting_per_ack) for line in lines])
-    return [Panel("By client", "Packets for each ACK", dots)] if lines else []
+    return [ComparisonPanel("By client", "Packets for each ACK", dots)] if lines else []
 
 
 def results(experiment: AckSurvey, _folder: Path, rows: Sequence[Row]) -> Results:

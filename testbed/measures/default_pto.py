@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import Field
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.expected import Accept
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
@@ -75,13 +75,13 @@ def summary(experiment: DefaultPto, lines: Sequence[Client]) -> Page:
     """Return the summary of clients."""
     completed = [line for line in lines if line.trials]
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("version\n", [line.version or "-" for line in completed], right=False),
-        Column("default\nPTO", [number(line.default_pto_ms, 1) for line in completed]),
-        Column("second\nflight", [line.second_flight or "-" for line in completed]),
-        Column("published\nPTO", [number(line.published_default_pto_ms, 1) for line in completed]),
-        Column("\nflight", [line.published_second_flight or "-" for line in completed]),
-        Column("trials\n", [str(line.trials) for line in completed]),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("version\n", [line.version or "-" for line in completed], right=False),
+        PrintedColumn("default\nPTO", [number(line.default_pto_ms, 1) for line in completed]),
+        PrintedColumn("second\nflight", [line.second_flight or "-" for line in completed]),
+        PrintedColumn("published\nPTO", [number(line.published_default_pto_ms, 1) for line in completed]),
+        PrintedColumn("\nflight", [line.published_second_flight or "-" for line in completed]),
+        PrintedColumn("trials\n", [str(line.trials) for line in completed]),
     ]
     legend = (
         "PTO: ms from the first packet to the first packet without new data, before any answer.\n"
@@ -147,13 +147,13 @@ def _flight(flights: Sequence[tuple[int, ...]]) -> str | None:
     return ", ".join(texts) or None
 
 
-def panels(lines: Sequence[Client]) -> list[Panel]:
+def panels(lines: Sequence[Client]) -> list[ComparisonPanel]:
     """Return the figure: our default PTO and the published one by client."""
     dots = series("default PTO", [(line.client, line.default_pto_ms) for line in lines])
     dots += series(
         "default PTO", [(line.client, line.published_default_pto_ms) for line in lines], published=True
     )
-    return [Panel("Before any sample", "Default PTO [ms]", dots)] if lines else []
+    return [ComparisonPanel("Before any sample", "Default PTO [ms]", dots)] if lines else []
 
 
 def results(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> Results:

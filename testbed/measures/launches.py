@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import Field
 
 from firstflight.errors import InputError
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.path_part import Qdisc
@@ -102,17 +102,17 @@ def summary(experiment: LaunchTimes, lines: Sequence[Launches]) -> Page:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("server\n", [line.server for line in completed], right=False),
-        Column("control\n", [line.congestion_control or "-" for line in completed], right=False),
-        Column("qdisc\n", [line.qdisc for line in completed], right=False),
-        Column("datagrams\n", [number(line.datagrams, 0) for line in completed]),
-        Column("late p50\nus", [number(line.late_p50_us, 0) for line in completed]),
-        Column("precision\nms", [number(line.precision_ms, 3) for line in completed]),
-        Column("publ.\n", [number(line.published_precision_ms, 2) for line in completed]),
-        Column("window\nreduced", [number(line.reductions, 0) for line in completed]),
-        Column("\nrolled back", [number(line.rollbacks, 0) for line in completed]),
-        Column("rolling\ns", [number(line.rolling_s, 2) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("server\n", [line.server for line in completed], right=False),
+        PrintedColumn("control\n", [line.congestion_control or "-" for line in completed], right=False),
+        PrintedColumn("qdisc\n", [line.qdisc for line in completed], right=False),
+        PrintedColumn("datagrams\n", [number(line.datagrams, 0) for line in completed]),
+        PrintedColumn("late p50\nus", [number(line.late_p50_us, 0) for line in completed]),
+        PrintedColumn("precision\nms", [number(line.precision_ms, 3) for line in completed]),
+        PrintedColumn("publ.\n", [number(line.published_precision_ms, 2) for line in completed]),
+        PrintedColumn("window\nreduced", [number(line.reductions, 0) for line in completed]),
+        PrintedColumn("\nrolled back", [number(line.rollbacks, 0) for line in completed]),
+        PrintedColumn("rolling\ns", [number(line.rolling_s, 2) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians. Late: when a datagram left the server, minus its launch time in the server's log;\n"
@@ -216,20 +216,20 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
         )
 
 
-def panels(lines: Sequence[Launches]) -> list[Panel]:
+def panels(lines: Sequence[Launches]) -> list[ComparisonPanel]:
     """Return the figure: precision by qdisc, and the window over time of each cell with CUBIC."""
-    dots: tuple[Series, ...] = ()
+    dots: tuple[ComparisonSeries, ...] = ()
     for control in dict.fromkeys(line.congestion_control for line in lines):
         group = [line for line in lines if line.congestion_control == control]
         dots += series(str(control), [(line.qdisc, line.precision_ms) for line in group])
     # Published values depend on the qdisc, not on the congestion control.
     published_points = list(dict.fromkeys((line.qdisc, line.published_precision_ms) for line in lines))
     dots += series("server", published_points, published=True)
-    figure = [Panel("Launch times", "Standard deviation [ms]", dots)]
+    figure = [ComparisonPanel("Launch times", "Standard deviation [ms]", dots)]
     for line in lines:
         if line.congestion_control == "cubic":
             curve = series("window", [(at_s, size / 1000) for at_s, size in line.windows])
-            figure.append(Panel(f"CUBIC, qdisc {line.qdisc}", "Window [kB]", curve, "Time [s]"))
+            figure.append(ComparisonPanel(f"CUBIC, qdisc {line.qdisc}", "Window [kB]", curve, "Time [s]"))
     return figure if lines else []
 
 

@@ -60,7 +60,7 @@ class Made:
 
     rows: list[dict[str, Any]]
     url: str
-    gathered: page.Content
+    gathered: page.DownloadsContent
     path: Path
 
     def compared(self, figure: str, vantage: str, curve: str) -> list[dict[str, Any]]:
@@ -274,7 +274,8 @@ def test_equal_rows_give_equal_bytes(made: Made) -> None:
 
 def test_more_sets_than_colours_are_named() -> None:
     curves = [
-        figures.Curve(f"set{number}", [1.0], [1.0], samples=10 + number, median=1.0) for number in range(9)
+        figures.DownloadCurve(f"set{number}", [1.0], [1.0], samples=10 + number, median=1.0)
+        for number in range(9)
     ]
-    drawn = figures.looks([figures.Panel("Hamburg", figures.MBIT, curves)])
+    drawn = figures.looks([figures.DownloadPanel("Hamburg", figures.MBIT, curves)])
     assert list(drawn) == [f"set{number}" for number in range(2, 9)]

@@ -12,7 +12,7 @@ from reports.figures import compared as figures
 from reports.figures import gridded as map_figures
 from reports.figures import style, svg
 from reports.numbers import compared, gridded
-from reports.numbers.compared import Panel, Series
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries
 from reports.numbers.gridded import Maps
 from testbed.measures import Results, ack_asymmetry, acks, first_stream
 from testbed.measures.ack_asymmetry import Asymmetric
@@ -164,6 +164,6 @@ def test_without_values_there_is_no_figure() -> None:
 
 
 def test_more_lines_than_colours_are_not_plotted() -> None:
-    many = tuple(Series(f"client{number}", ((1.0, number),)) for number in range(9))
-    looks = figures.looks([Panel("all", "ms", many, "RTT [ms]")])
+    many = tuple(ComparisonSeries(f"client{number}", ((1.0, number),)) for number in range(9))
+    looks = figures.looks([ComparisonPanel("all", "ms", many, "RTT [ms]")])
     assert list(looks) == [f"client{number}" for number in range(7)]

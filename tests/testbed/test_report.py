@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reports.numbers.compared import Panel, Series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries
+from reports.tables.columns import PrintedColumn
 from testbed import measures, report, summary
 from testbed.computed import COMPUTED, DERIVED
 from testbed.experiment import conditions, experiment
@@ -316,9 +316,9 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 def test_external_text_stays_text() -> None:
     """A user's own experiment may have any title."""
-    columns = [Column(HOSTILE, [HOSTILE], right=False), Column("b\n", [HOSTILE])]
+    columns = [PrintedColumn(HOSTILE, [HOSTILE], right=False), PrintedColumn("b\n", [HOSTILE])]
     summary = Page(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
-    panel = Panel(HOSTILE, "ms", (Series(HOSTILE, ((HOSTILE, 1.0),)),))
+    panel = ComparisonPanel(HOSTILE, "ms", (ComparisonSeries(HOSTILE, ((HOSTILE, 1.0),)),))
     made = report.render(report.Report(HOSTILE, summary, [panel], [{HOSTILE: HOSTILE}], [HOSTILE]))
     assert "<script>" not in made
     assert "\u202e" not in made

@@ -31,7 +31,7 @@ def fault_of(error: FirstflightError) -> str:
     return "busy" if isinstance(error, StoreHeld | StoreUnreachable) else "store"
 
 
-class Answers:
+class QueryAnswerer:
     """The open store, and the answers to questions."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Answers:
 
 def serve(questions: BinaryIO, out: BinaryIO) -> None:
     """Answer questions until the input ends."""
-    answers = Answers()
+    answers = QueryAnswerer()
     for line in questions:
         head: dict[str, Any] = {}
         content = b""
