@@ -114,9 +114,11 @@ def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]
     return [dns.reload_command(state, _only_host(internet, "dns")), *flushes]
 
 
-def _site(authority: Authority, name: str, root: Path, *, before: str = "", locations: str = "") -> web.Site:
+def _site(
+    authority: Authority, name: str, root: Path, *, before: str = "", locations: str = ""
+) -> web.VirtualHost:
     certificate = issue(authority, name, [name])
-    return web.Site(name, root, certificate.chain, certificate.key, before, locations)
+    return web.VirtualHost(name, root, certificate.chain, certificate.key, before, locations)
 
 
 def _organisations(internet: Internet) -> dict[int, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import requests
 
 from firstflight.errors import FirstflightError
-from lab.site.plan import Level, Part, Site
+from lab.site.plan import Level, SiteFolder, SiteProgram
 from lab.site.processes import MARK, descendants, identities, kill, left_over, living, record
 
 READY_S = 180.0
@@ -30,7 +30,7 @@ AGAIN_S = 5.0
 class Started:
     """A started program with its log; `at`: start time (monotonic)."""
 
-    part: Part
+    part: SiteProgram
     process: subprocess.Popen[bytes]
     log: Path
     from_byte: int
@@ -63,7 +63,7 @@ class Started:
 class Programs:
     """A site's programs; a context manager that always stops all programs it started."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteFolder) -> None:
         self.site = site
         self.started: dict[str, Started] = {}
 
@@ -73,7 +73,7 @@ class Programs:
     def __exit__(self, *_: object) -> None:
         self.end_all()
 
-    def start(self, part: Part) -> Started:
+    def start(self, part: SiteProgram) -> Started:
         """Start a program on its host in a separate session, and append the output to the log."""
         log = self.site.logs / f"{part.name}.log"
         log.touch()

@@ -31,7 +31,7 @@ from aioquic.tls import ExtensionType
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from firstflight.capture import TcpdumpCapture
-from lab.model import Answer
+from lab.model import HttpAnswer
 from tests.dissect.conftest import rows
 from tests.handshake.conftest import CONTACT, HOST, Http3, connect, http3
 from tests.handshake.test_http3 import segments
@@ -40,7 +40,7 @@ from tests.lab_servers.running import endpoint, running
 __all__ = ["http3"]
 STACKS = ("quiche", "quic-go", "aioquic", "http3")
 H3_NO_ERROR = 0x100  # RFC 9114 8.1
-ANSWER = Answer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), ("age", "7")))
+ANSWER = HttpAnswer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), ("age", "7")))
 # Both sides floor times to microseconds, so differences of two times can differ by 1 us.
 ROUNDING_US = 1
 # The tests detect a timestamp error of this size (docs/design/0013).

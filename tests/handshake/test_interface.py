@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
+from lab.model import HttpAnswer
 from schemas import records
 from tests.lab_servers.running import Running, endpoint, running
 from tests.processes import pending
@@ -30,7 +30,7 @@ NAMES = 300
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that answers requests, so a connection closes long before its timeout."""
-    answers = replace(endpoint("quiche", "wait", None), http=Answer(200))
+    answers = replace(endpoint("quiche", "wait", None), http=HttpAnswer(200))
     with running(tmp_path_factory.mktemp("quiche"), "quiche", [answers]) as found:
         yield found
 

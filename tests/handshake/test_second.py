@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
+from lab.model import HttpAnswer
 from tests.lab_servers.running import endpoint, running
 
 from .conftest import ENDS_S, HOST, SILENT_S, Done, Http3, connect
@@ -82,7 +82,7 @@ def test_both_connections_keep_the_limit_of_the_address(http3: Http3, tmp_path: 
 
 @pytest.mark.parametrize("stack", ["quic-go", "quiche"])
 def test_other_stacks_accept_their_tickets_and_tokens(tmp_path: Path, stack: str) -> None:
-    answers = replace(endpoint(stack, "wait", None), http=Answer(200))
+    answers = replace(endpoint(stack, "wait", None), http=HttpAnswer(200))
     with running(tmp_path, stack, [answers]) as server:
         for _ in range(TRIES):
             (row,) = connect(tmp_path, [(HOST, "wait.small.test", server.port)], *SECOND).rows

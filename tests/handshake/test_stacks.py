@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import stacks
-from lab.model import Answer
+from lab.model import HttpAnswer
 from lab.servers import CHAIN_BYTES
 from tests.dissect.conftest import FIXTURES as INTEROP
 from tests.dissect.conftest import rows
@@ -38,7 +38,8 @@ def started(
     """Connect to each mode of a stack. The server answers requests, so connections close soon."""
     endpoints = [
         replace(
-            endpoint(stack, mode, None if mode in UNTIMED else DELAY_US, certificate=size), http=Answer(200)
+            endpoint(stack, mode, None if mode in UNTIMED else DELAY_US, certificate=size),
+            http=HttpAnswer(200),
         )
         for mode in modes
         for size in sizes
@@ -179,7 +180,9 @@ def test_no_server_is_sent_much(rogue: Done) -> None:
 
 
 def test_two_datagrams_of_client_hello(tmp_path: Path) -> None:
-    with running(tmp_path, "quiche", [replace(endpoint("quiche", "wait", None), http=Answer(200))]) as server:
+    with running(
+        tmp_path, "quiche", [replace(endpoint("quiche", "wait", None), http=HttpAnswer(200))]
+    ) as server:
         target = (HOST, "wait.small.test", server.port)
         done = connect(tmp_path, [target], "--key-share", "x25519mlkem768", "--timeout", ENDS_S)
     (row,) = done.rows

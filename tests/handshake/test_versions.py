@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
+from lab.model import HttpAnswer
 from tests.lab_servers.running import Running, endpoint, running
 
 from .conftest import ENDS_S, HOST, Http3, connect
@@ -20,14 +20,14 @@ COLUMNS = ("outcome", "version", "versions_offered", "versions_available", "vers
 
 @pytest.fixture(scope="module")
 def quic_go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    answers = replace(endpoint("quic-go", "wait", None), http=Answer(200))
+    answers = replace(endpoint("quic-go", "wait", None), http=HttpAnswer(200))
     with running(tmp_path_factory.mktemp("go"), "quic-go", [answers]) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    answers = replace(endpoint("quiche", "wait", None), http=Answer(200))
+    answers = replace(endpoint("quiche", "wait", None), http=HttpAnswer(200))
     with running(tmp_path_factory.mktemp("quiche"), "quiche", [answers]) as found:
         yield found
 

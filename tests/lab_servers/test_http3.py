@@ -19,7 +19,7 @@ from aioquic.quic.connection import QuicConnectionError
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
 from lab import stacks
-from lab.model import Answer
+from lab.model import HttpAnswer
 from lab.servers import CHAIN_BYTES
 
 from .reader import Client
@@ -45,10 +45,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runn
         for name in STACKS:
             plain = endpoint(name, "wait", None)
             endpoints = [
-                replace(plain, domain="moved.small.test", http=Answer(301, FIELDS)),
-                replace(plain, domain="late.small.test", http=Answer(503, (), LATE_US)),
+                replace(plain, domain="moved.small.test", http=HttpAnswer(301, FIELDS)),
+                replace(plain, domain="late.small.test", http=HttpAnswer(503, (), LATE_US)),
                 replace(plain, domain="silent.small.test"),
-                replace(plain, domain="moved.large.test", certificate="large", http=Answer(200, FIELDS)),
+                replace(plain, domain="moved.large.test", certificate="large", http=HttpAnswer(200, FIELDS)),
             ]
             endpoints += [
                 replace(plain, domain=f"{alpn or 'nothing'}.small.test", alpn=alpn)
@@ -193,7 +193,7 @@ def test_http09_answers_with_a_line(tmp_path: Path) -> None:
             return client.body
 
     plain = endpoint("aioquic", "iack", None)
-    line = replace(plain, domain="a.small.test", alpn="hq-interop", http=Answer(200, FIELDS))
+    line = replace(plain, domain="a.small.test", alpn="hq-interop", http=HttpAnswer(200, FIELDS))
     with running(tmp_path, "aioquic", [line]) as server:
         assert asyncio.run(answer_to_request(server)) == b"\r\n"
 

@@ -11,7 +11,7 @@ import pytest
 from pyasn import mrtx, pyasn
 
 from lab import list_host
-from lab.model import Route
+from lab.model import Announcement
 from lab.routing import split_families
 
 from .conftest import Running
@@ -44,7 +44,7 @@ def tables(running: Running, root: str, folder: Path) -> dict[str, Path]:
 
 
 @pytest.fixture
-def routes(running: Running) -> dict[str, list[Route]]:
+def routes(running: Running) -> dict[str, list[Announcement]]:
     return dict(
         zip(("bgpdata", "route-views6/bgpdata"), split_families(running.internet.routes), strict=True)
     )
@@ -52,7 +52,7 @@ def routes(running: Running) -> dict[str, list[Route]]:
 
 @pytest.mark.parametrize("root", ["bgpdata", "route-views6/bgpdata"])
 def test_tables_hold_exactly_the_declared_paths(
-    running: Running, routes: dict[str, list[Route]], root: str, tmp_path: Path
+    running: Running, routes: dict[str, list[Announcement]], root: str, tmp_path: Path
 ) -> None:
     found = tables(running, root, tmp_path)
     days = {name[4:12] for name in found}

@@ -13,7 +13,7 @@ import pytest
 
 from deploy import dist
 from lab import internet, launch
-from lab.state import State
+from lab.state import StateFolder
 from tests.machines.machine import Key, Machine, make_bridge, run
 from tests.machines.site import Site
 
@@ -52,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         stack.callback(image.unlink, missing_ok=True)
         disk = _disk(image)
         stack.callback(run, "umount", "--lazy", str(disk))
-        lab = State(folder / "lab")
+        lab = StateFolder(folder / "lab")
         hosts = folder / "internet.toml"
         hosts.write_text(internet.DEFAULT.read_text() + MORE_HOSTS)
         launch.up(lab, hosts, capture_edges=False, realtime=True, progress=lambda _: None)

@@ -28,7 +28,7 @@ from aioquic.quic.events import HandshakeCompleted, QuicEvent, StreamDataReceive
 from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
 from pydantic import ValidationError
 
-from lab.stacks.aioquic.config import Answer, CertificateFiles, EndpointConfig, ServerConfig, read
+from lab.stacks.aioquic.config import AnswerConfig, CertificateFiles, EndpointConfig, ServerConfig, read
 
 IDLE_S = 5.0
 LEAD_S = 0.005
@@ -137,7 +137,7 @@ class HeldProtocol(QuicConnectionProtocol):
                 delay_s = (answer.delay_us or 0) / 1e6
                 self._loop.call_later(delay_s, self._respond, http_event.stream_id, answer)
 
-    def _respond(self, stream: int, answer: Answer) -> None:
+    def _respond(self, stream: int, answer: AnswerConfig) -> None:
         if self._http is not None:
             self._http.send_headers(stream, answer.fields, end_stream=not answer.body_bytes)
             if answer.body_bytes:
