@@ -77,7 +77,7 @@ def run(
         raise UsageError("give either --config FILE for a new run or --resume RUN to continue one")
     if resume is not None:
         the_run = Run.open(resume)
-        if stages.plan_of(the_run) is stages.Plan.WATCH:
+        if stages.plan_of(the_run) is stages.RunPlan.WATCH:
             raise UsageError(f"run {the_run.id} is a watch, which cannot be resumed: start a new one")
         if the_run.manifest.get("dag_run"):
             raise UsageError(

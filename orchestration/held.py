@@ -22,7 +22,7 @@ from firstflight.system import children
 GREETING = b"firstflight: end with this input\n"
 
 
-class Held:
+class StageInput:
     """Context manager for the standard input of such a stage; it also closes when this process dies."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from firstflight.settings import Vantage
 from firstflight.settings.types import Command
 from firstflight.system import children, files
 from firstflight.system.terminal import visible
-from orchestration.held import Held
+from orchestration.held import StageInput
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
     with output, ExitStack() as stack:
-        held = stack.enter_context(Held()) if behind else None
+        held = stack.enter_context(StageInput()) if behind else None
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *argv,
@@ -119,7 +119,7 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
             raise
 
 
-async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held | None) -> None:
+async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: StageInput | None) -> None:
     """Stop a process and all others in its session, by closing its input or by SIGINT, once it has started.
 
     Processes that still run after GRACE_S are killed.
@@ -137,7 +137,7 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held 
         await process.wait()
 
 
-async def _ends_by_input(process: asyncio.subprocess.Process, held: Held) -> bool:
+async def _ends_by_input(process: asyncio.subprocess.Process, held: StageInput) -> bool:
     """Close a process's input; return whether its command forwards it.
 
     The command may still be connecting.
@@ -158,7 +158,7 @@ def run_in_terminal(argv: Sequence[str], *, behind: bool = False) -> int:
     signal).
     """
     with ExitStack() as stack:
-        held = stack.enter_context(Held()) if behind else None
+        held = stack.enter_context(StageInput()) if behind else None
         process = children.start(argv, stdin=subprocess.DEVNULL if held is None else held.fileno())
         try:
             return process.wait()

@@ -8,7 +8,7 @@ from crawler.lists import own_list
 from firstflight.errors import FirstflightError
 from firstflight.settings import Settings, Vantage
 from orchestration.checks import interface, machine, network, stored
-from orchestration.checks.finding import Finding, State
+from orchestration.checks.finding import CheckStatus, Finding
 
 
 class NotReady(FirstflightError):
@@ -70,9 +70,9 @@ def check(findings: Iterable[Finding], say: Callable[[str], None]) -> None:
     """Pass warnings to `say`; raise NotReady with all failed findings, if any."""
     wrong = []
     for finding in findings:
-        if finding.state is State.WARNING:
+        if finding.state is CheckStatus.WARNING:
             say(str(finding))
-        elif finding.state is State.FAILED:
+        elif finding.state is CheckStatus.FAILED:
             wrong.append(finding)
     if wrong:
         raise NotReady(wrong)

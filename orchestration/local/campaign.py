@@ -25,7 +25,7 @@ from orchestration import runner, stages
 from orchestration.local.console import Console
 from orchestration.local.manifest import write_state
 from orchestration.runner import together
-from orchestration.stages import Plan, Stage
+from orchestration.stages import RunPlan, Stage
 
 
 class CentreFailed(FirstflightError):
@@ -37,7 +37,7 @@ class CentreFailed(FirstflightError):
 
 
 @dataclass
-class Campaign:
+class LocalCampaign:
     """A campaign for a run. `run_all` runs all unfinished stages; `failures` are error messages.
 
     `statuses` are the exit statuses of failed vantage points; `rejected` counts input lines that were not
@@ -46,7 +46,7 @@ class Campaign:
 
     run: Run
     console: Console
-    plan: Plan = Plan.SCAN
+    plan: RunPlan = RunPlan.SCAN
     failures: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     rejected: int = 0

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from orchestration.local.campaign import Campaign
+from orchestration.local.campaign import LocalCampaign
 from orchestration.runner import together
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 
 # A period's stages are started this long before its first slot. Source ports alternate, so the previous
 # period may still wait for answers (scanner/watch/period.py).
@@ -17,10 +17,10 @@ LEAD_S = 8.0
 
 
 @dataclass
-class Watching(Campaign):
+class Watching(LocalCampaign):
     """The campaign for a watch run: as many periods as the manifest's `repetitions`, without gaps."""
 
-    plan: Plan = Plan.WATCH
+    plan: RunPlan = RunPlan.WATCH
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

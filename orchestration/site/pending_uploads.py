@@ -20,7 +20,7 @@ from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock
 from firstflight.system.progress import print_line
 from orchestration import stages
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 from store import location
 from store.errors import StoreHeld
 
@@ -241,7 +241,7 @@ def _is_running(run: Run) -> bool:
         return True
     plan, manifest = stages.plan_of(run), run.manifest
     began = datetime.fromisoformat(str(manifest["started_at"]))
-    longest = _WATCH if plan is Plan.WATCH else stages.LONGEST
+    longest = _WATCH if plan is RunPlan.WATCH else stages.LONGEST
     if run.layout.stop_file.exists() or datetime.now(UTC) > began + longest:
         return False
     main = stages.main(plan).name
@@ -250,7 +250,7 @@ def _is_running(run: Run) -> bool:
     if not manifest.get("dag_run") or not manifest.get("vantage"):
         return False
     # A scheduled watch has low precedence, and a repetition for each hour of a day.
-    of_day = plan is Plan.WATCH and run.settings.watch.precedence == "low"
+    of_day = plan is RunPlan.WATCH and run.settings.watch.precedence == "low"
     numbers = range(1, 1 + (24 if of_day else int(manifest["repetitions"])))
     due = (key for number in numbers for key in stages.keys(run, str(manifest["vantage"]), number))
     return not all(run.done(main, key) for key in due)

@@ -162,7 +162,7 @@ def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
 
 def _metrics(cluster: Cluster) -> dict[str, float]:
     """Return what `site metrics` says of the database."""
-    machine = machine_metrics.Machine(database=f"host={cluster.folder} user={ROLE} dbname={NAME}")
+    machine = machine_metrics.MachineParts(database=f"host={cluster.folder} user={ROLE} dbname={NAME}")
     return {
         sample.name.removeprefix("firstflight_database_"): sample.value
         for family in machine_metrics.metrics(machine)

@@ -341,7 +341,7 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
 
 def test_metrics_of_the_centre_have_what_airflow_says_of_itself(site: Site) -> None:
     def measured() -> dict[tuple[str, ...], float]:
-        families = machine_metrics.metrics(machine_metrics.Machine(airflow=site.page))
+        families = machine_metrics.metrics(machine_metrics.MachineParts(airflow=site.page))
         return {(f.name, *sample.labels.values()): sample.value for f in families for sample in f.samples}
 
     healthy, beat = "firstflight_airflow_healthy", "firstflight_airflow_heartbeat_timestamp_seconds"

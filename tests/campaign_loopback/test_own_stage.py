@@ -35,10 +35,10 @@ TASKS = """
 import json, sys, types
 from airflow.sdk import DAG, Asset
 from orchestration.airflow.stage_operators import stage_tasks
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 with DAG("own", schedule=None):
     place = {"vantage": "east", "run": sys.argv[1], "repetition": 1}
-    tasks = stage_tasks(Plan.SCAN, place, {"pool": "scan_east"}, rows=Asset("rows"))
+    tasks = stage_tasks(RunPlan.SCAN, place, {"pool": "scan_east"}, rows=Asset("rows"))
 names = [task.task_id for task in tasks]
 (own,) = [task for task in tasks if task.task_id == "tally"]
 gave = own.execute({"ti": types.SimpleNamespace(hostname="east")})

@@ -26,9 +26,9 @@ ONLY_THE_LAST_LOAD = """
 import sys
 from firstflight.run.run import Run
 from orchestration.local import lifecycle
-from orchestration.local.campaign import Campaign
+from orchestration.local.campaign import LocalCampaign
 
-class AllDone(Campaign):
+class AllDone(LocalCampaign):
     async def run_all(self):
         pass
 
