@@ -20,7 +20,7 @@ from firstflight.host_names import NotAName, normalise, shown
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
-class Names(NamedTuple):
+class NameList(NamedTuple):
     """A list's names in its order, each once, and (line number, reason) of each rejected line."""
 
     names: list[str]
@@ -45,7 +45,7 @@ def holds_names(path: Path) -> bool:
     return True
 
 
-def read(path: Path) -> Names:
+def read(path: Path) -> NameList:
     """Read a file for which `holds_names` is true. InputError if it cannot be read completely."""
     names: dict[str, None] = {}
     rejected = []
@@ -62,7 +62,7 @@ def read(path: Path) -> Names:
                 rejected.append((number, str(error)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    return Names(list(names), rejected)
+    return NameList(list(names), rejected)
 
 
 def _columns(path: Path) -> list[str]:
