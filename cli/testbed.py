@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from testbed.experiment.experiment import Experiment
-    from testbed.stacks import Stack
-    from testbed.trials.block import Block
+    from testbed.stacks import StackFile
+    from testbed.trials.block import TrialBlock
     from testbed.trials.trial_row import Row
 
 
@@ -102,12 +102,12 @@ def listed(name: str | None, output_format: str) -> None:
     stdout.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _sides_of(stack: Stack) -> tuple[bool, bool, bool]:
+def _sides_of(stack: StackFile) -> tuple[bool, bool, bool]:
     """Return whether a stack has a client, has a server, is unavailable."""
     return stack.client is not None, stack.server is not None, stack.unavailable is not None
 
 
-def _description(stack: Stack) -> str:
+def _description(stack: StackFile) -> str:
     sides = [side for side, given in (("client", stack.client), ("server", stack.server)) if given]
     if not sides:
         return f"unavailable: {stack.unavailable}"
@@ -179,7 +179,7 @@ def run(
         return
     counts: Counter[str] = Counter()
 
-    def say(block: Block, rows: Sequence[Row], took_s: float) -> None:
+    def say(block: TrialBlock, rows: Sequence[Row], took_s: float) -> None:
         outcomes = Counter(row["outcome"] for row in rows)
         counts.update(outcomes)
         shown = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))

@@ -16,7 +16,7 @@ from testbed.experiment.experiment import Experiment
 UNAVAILABLE = "Unavailable as clients here"
 
 
-class Line(Protocol):
+class SummaryLine(Protocol):
     """Medians for a cell, a pair of cells, or a client."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Page:
+class SummaryPage:
     """Columns without cells give no table and no legend. `notes` are sentences, one per line."""
 
     title: str
@@ -71,7 +71,7 @@ def page(
     *,
     without: str = "Not done here",
     further: Sequence[str] = (),
-) -> Page:
+) -> SummaryPage:
     """Return the summary of an experiment.
 
     `missing`: names of the lines, out of `of`, without a completed trial, listed after `without`; `further`:
@@ -82,7 +82,7 @@ def page(
     notes = [*(f"The captures show: {reason}." for reason in experiment.shows), *further]
     if missing:
         notes.append(f"{without}, {len(missing)} of {of}: {', '.join(missing)}.")
-    return Page(experiment.title, experiment.source, columns, legend, checks, notes)
+    return SummaryPage(experiment.title, experiment.source, columns, legend, checks, notes)
 
 
 def _our_columns(columns: Sequence[PrintedColumn]) -> list[PrintedColumn]:

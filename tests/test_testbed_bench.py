@@ -14,7 +14,7 @@ from bench.testbeds.testbed_cost import Cost, line, scaled, whole
 from firstflight.errors import UsageError
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.captures import captured_packets
 from testbed.trials.network import wire
 from testbed.trials.trial_row import Row
@@ -184,18 +184,18 @@ def test_the_sample_has_cells_that_can_be_compared() -> None:
 def test_only_trials_that_were_not_done_fail_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lost: bool, status: int
 ) -> None:
-    def compared(block: Block) -> real_time.Compared:
+    def compared(block: TrialBlock) -> real_time.Compared:
         last = "timeout" if lost and block.experiment == "iack-loss-client" else real_time.OTHER_LOSS
         return real_time.Compared(
             block.cell.name, real_time.times(rows(1000)), real_time.times(rows(last)), 1, 1
         )
 
-    def nothing(_: Block) -> None:
+    def nothing(_: TrialBlock) -> None:
         pass
 
     monkeypatch.setattr(real_time, "compared", compared)
     monkeypatch.setattr("testbed.trials.real_time.check", nothing)
-    monkeypatch.setattr(Block, "check", nothing)
+    monkeypatch.setattr(TrialBlock, "check", nothing)
     monkeypatch.setattr(guest, "check_shared_memory", nothing)
     monkeypatch.setattr(kernel, "find", lambda: Path("a-kernel/linux"))
     assert real_time.main([]) == status
@@ -205,14 +205,14 @@ def test_only_trials_that_were_not_done_fail_it(
 def test_missing_prerequisites_are_one_sentence_before_the_first_cell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def nothing(_: Block) -> None:
+    def nothing(_: TrialBlock) -> None:
         pass
 
     def missing() -> Path:
         raise UsageError("there is no kernel")
 
     monkeypatch.setattr("testbed.trials.real_time.check", nothing)
-    monkeypatch.setattr(Block, "check", nothing)
+    monkeypatch.setattr(TrialBlock, "check", nothing)
     monkeypatch.setattr(kernel, "find", missing)
     assert real_time.main([]) == 2
     assert capsys.readouterr() == ("", "bench: there is no kernel\n")
@@ -224,7 +224,7 @@ def test_cells_without_real_time_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cell = Cell(client="quiche", server="quiche", answering="iack", qdisc="fq")
-    monkeypatch.setattr(real_time, "_chosen", lambda *_: [Block("x", cell, 1, 1)])
+    monkeypatch.setattr(real_time, "_chosen", lambda *_: [TrialBlock("x", cell, 1, 1)])
     monkeypatch.setattr(kernel, "find", lambda: Path("a-kernel/linux"))
     assert real_time.main([]) == 0
     assert "x/quiche-quiche-iack-9ms-at-fq: not compared: with the qdisc fq" in capsys.readouterr().out

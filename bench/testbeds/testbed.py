@@ -37,7 +37,7 @@ from bench.testbeds.testbed_cost import (
 )
 from testbed import experiment_files
 from testbed.experiment import experiment
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.estimate import LENGTH
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +129,7 @@ def sample(client: str) -> list[str]:
 def available(cells: Iterable[str]) -> list[str]:
     """Return the cells in which both programs share a protocol: go-x-net supports only HTTP/0.9."""
     cells_by_name = {cell.name: cell for cell in experiment_files.find(FIGURE).cells()}
-    return [name for name in cells if Block(FIGURE, cells_by_name[name], 1, 1).unavailable() is None]
+    return [name for name in cells if TrialBlock(FIGURE, cells_by_name[name], 1, 1).unavailable() is None]
 
 
 def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = False) -> Cost:

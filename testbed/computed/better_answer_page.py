@@ -9,8 +9,8 @@ from pathlib import Path
 from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
 from reports.tables.columns import PrintedColumn
 from testbed.computed import better_answer
-from testbed.computed.better_answer import Advice
-from testbed.summary import Check, Page, number
+from testbed.computed.better_answer import PairCount
+from testbed.summary import Check, SummaryPage, number
 from testbed.trials.trial_row import Row
 
 _TITLE = "When an instant ACK (IACK) is better than waiting for the certificate (WFC), by RTT"
@@ -42,7 +42,7 @@ class _Reason:
     servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = ()
 
-    def is_of(self, advice: Advice) -> bool:
+    def is_of(self, advice: PairCount) -> bool:
         return (
             advice.lost == self.lost
             and self.delay in (None, advice.delay)
@@ -104,12 +104,12 @@ class Derived:
     title: str
     source: str
     sources: tuple[str, ...]
-    lines: Callable[[Path, Sequence[Row]], list[Advice]]
-    summary: Callable[[Sequence[Advice], Sequence[str]], Page]
-    panels: Callable[[Sequence[Advice]], list[ComparisonPanel]]
+    lines: Callable[[Path, Sequence[Row]], list[PairCount]]
+    summary: Callable[[Sequence[PairCount], Sequence[str]], SummaryPage]
+    panels: Callable[[Sequence[PairCount]], list[ComparisonPanel]]
 
 
-def summary(advices: Sequence[Advice], without: Sequence[str] = ()) -> Page:
+def summary(advices: Sequence[PairCount], without: Sequence[str] = ()) -> SummaryPage:
     """Return the summary of lines; `without`: the sources without trials."""
     columns = [
         PrintedColumn("certificate\n", [advice.certificate for advice in advices], right=False),
@@ -128,10 +128,10 @@ def summary(advices: Sequence[Advice], without: Sequence[str] = ()) -> Page:
     ]
     notes = [_NOT_MEASURED]
     notes += [f"No trials of {name}: `firstflight testbed run {name}` makes some." for name in without]
-    return Page(_TITLE, _SOURCE, columns, _LEGEND, [*_checks(advices), *_flips(advices)], notes)
+    return SummaryPage(_TITLE, _SOURCE, columns, _LEGEND, [*_checks(advices), *_flips(advices)], notes)
 
 
-def panels(advices: Sequence[Advice]) -> list[ComparisonPanel]:
+def panels(advices: Sequence[PairCount]) -> list[ComparisonPanel]:
     """Return a panel for each case: the median gain over the RTT, by server."""
     figure = []
     for case in dict.fromkeys(map(_case, advices)):
@@ -146,7 +146,7 @@ def panels(advices: Sequence[Advice]) -> list[ComparisonPanel]:
     return figure
 
 
-def _checks(advices: Sequence[Advice]) -> list[Check]:
+def _checks(advices: Sequence[PairCount]) -> list[Check]:
     return [
         Check(
             f"{_case(advice)}, {advice.rtt_ms:g} ms, server {advice.server}",
@@ -159,16 +159,16 @@ def _checks(advices: Sequence[Advice]) -> list[Check]:
     ]
 
 
-def _case(advice: Advice) -> str:
+def _case(advice: PairCount) -> str:
     delay = f", delay {advice.delay}" if advice.delay else ""
     return f"certificate {advice.certificate} the limit, {advice.lost} lost{delay}"
 
 
-def _reason(advice: Advice) -> str | None:
+def _reason(advice: PairCount) -> str | None:
     return next((why.reason for why in _REASONS if why.is_of(advice)), None)
 
 
-def _flips(advices: Sequence[Advice]) -> list[Check]:
+def _flips(advices: Sequence[PairCount]) -> list[Check]:
     """Return whether the table's first WFC becomes IACK at the RTTs of the paper's Figure 12."""
     verdicts = []
     for server in _FLIPS_SERVERS:
@@ -192,7 +192,7 @@ def _flips(advices: Sequence[Advice]) -> list[Check]:
     return verdicts
 
 
-def _not_flipped(advices: Sequence[Advice], server: str) -> str | None:
+def _not_flipped(advices: Sequence[PairCount], server: str) -> str | None:
     """Return the reasons for the lines without a flip between them; `None` without reasons."""
     group = [
         advice

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from reports.numbers.compared import ComparisonPanel, series
 from reports.tables.columns import PrintedColumn
 from testbed.computed.numeric import Numeric
-from testbed.summary import Check, Page
+from testbed.summary import Check, SummaryPage
 
 
-def summary(figure: Numeric) -> Page:
+def summary(figure: Numeric) -> SummaryPage:
     """Return a computed figure's summary."""
     rows = figure.rows()
     columns = [PrintedColumn(name, [_number(row[name]) for row in rows]) for name in rows[0]]
@@ -18,7 +18,7 @@ def summary(figure: Numeric) -> Page:
         Check(_named(published.where), f"{_named(published.values)}, within {published.within:g}", "", met)
         for published, met in figure.verdicts()
     ]
-    return Page(figure.title, figure.source, columns, checks=checks, notes=figure.notes)
+    return SummaryPage(figure.title, figure.source, columns, checks=checks, notes=figure.notes)
 
 
 def _named(given: Mapping[str, float | str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from reports.numbers.compared import ComparisonPanel
 from reports.numbers.gridded import Maps
 from testbed.experiment.experiment import Experiment
-from testbed.summary import Line, Page
+from testbed.summary import SummaryLine, SummaryPage
 from testbed.trials.trial_row import Row
 
 E = TypeVar("E", bound=Experiment)
@@ -30,8 +30,8 @@ def _no_maps() -> Maps | None:
 class Results:
     """An experiment's results: lines, and functions that make summary, figure and maps from them."""
 
-    lines: Sequence[Line]
-    summary: Callable[[], Page]
+    lines: Sequence[SummaryLine]
+    summary: Callable[[], SummaryPage]
     figure: Callable[[], Sequence[ComparisonPanel]]
     maps: Callable[[], Maps | None] = _no_maps
 

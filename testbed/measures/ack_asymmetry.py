@@ -18,7 +18,7 @@ from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements import model
-from testbed.summary import Check, Page, count, number, page, seconds
+from testbed.summary import Check, SummaryPage, count, number, page, seconds
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, column, done, median_ms, median_of
@@ -156,7 +156,7 @@ def _verdict(expected: float, measured: float) -> str:
     return "met" if abs(measured / expected - 1) <= WITHIN else "not met"
 
 
-def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> Page:
+def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> SummaryPage:
     """Return the summary of asymmetric paths."""
     completed = [line for line in lines if line.done]
     columns = [

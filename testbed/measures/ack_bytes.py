@@ -15,7 +15,7 @@ from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, number, page
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.cell_rows import by_cell, done, in_percent, median_of, percent
 from testbed.trials.trial_row import Row
 
@@ -107,7 +107,7 @@ def parts(row: Row) -> dict[str, int | None]:
     return {**known, "outside": None if None in values else values[0] - sum(values[1:])}
 
 
-def summary(experiment: AckBytes, lines: Sequence[Composed]) -> Page:
+def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     titles = (  # In the order of KINDS.

@@ -17,7 +17,7 @@ from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, count, number, page
+from testbed.summary import Check, SummaryPage, count, number, page
 from testbed.trials.cell_rows import by_cell, column, done, median_of, percent, quotient
 from testbed.trials.trial_row import Row
 
@@ -25,7 +25,7 @@ FOLLOWS_WITHIN = 0.2
 PUBLISHED_WITHIN = 0.1
 
 
-class Survey(OfPaper):
+class PublishedAcks(OfPaper):
     """A client's published acknowledgements."""
 
     client: str = Field(description="The client.")
@@ -45,12 +45,12 @@ class Counted(OfPaper):
 class AckSurvey(Experiment):
     """How clients acknowledge by default, and with ACK_FREQUENCY requests (paper 003, Table 2)."""
 
-    survey: tuple[Survey, ...] = Field(default=(), description="Published acknowledgements.")
+    survey: tuple[PublishedAcks, ...] = Field(default=(), description="Published acknowledgements.")
     counted: tuple[Counted, ...] = Field(default=(), description="Published counters.")
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientAcks:
     """A client. Numbers are medians over completed trials without a request; null without any.
 
     `takes_requests`: its transport parameters contain min_ack_delay. The server then requested `asked_ratio`,
@@ -87,7 +87,7 @@ class Client:
         return asdict(self)
 
 
-def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[Client]:
+def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[ClientAcks]:
     """Return a line for each pair of stacks in `rows`. InputError as in `by_cell`."""
     pairs: dict[tuple[str, str], list[tuple[Cell, list[Row]]]] = {}
     for cell, cell_rows in by_cell(experiment, rows):
@@ -95,7 +95,9 @@ def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[Client]:
     return [_client(experiment, *stacks, cell_rows) for stacks, cell_rows in sorted(pairs.items())]
 
 
-def _client(experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple[Cell, list[Row]]]) -> Client:
+def _client(
+    experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple[Cell, list[Row]]]
+) -> ClientAcks:
     plain = [row for cell, rows in cells if cell.ack_ratio is None for row in rows]
     ended = done(plain)
     requested_ratio = next((cell.ack_ratio for cell, _ in cells if cell.ack_ratio is not None), None)
@@ -105,7 +107,7 @@ def _client(experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple
     delays = [row["min_ack_delay_us_client"] for row in ended]
     takes = any(delay is not None for delay in delays) if delays else None
     followed = median_of(requested, column("eliciting_per_ack_after100"))
-    return Client(
+    return ClientAcks(
         client=name,
         version=ended[0]["client_version"] if ended else None,
         server=server,
@@ -135,7 +137,7 @@ def _client(experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple
     )
 
 
-def checks(lines: Sequence[Client]) -> list[Check]:
+def checks(lines: Sequence[ClientAcks]) -> list[Check]:
     """Return whether clients still behave as in the paper's table."""
     verdicts = []
     for line in lines:
@@ -163,7 +165,7 @@ def checks(lines: Sequence[Client]) -> list[Check]:
     return verdicts
 
 
-def summary(experiment: AckSurvey, lines: Sequence[Client]) -> Page:
+def summary(experiment: AckSurvey, lines: Sequence[ClientAcks]) -> SummaryPage:
     """Return the summary of clients."""
     completed = [line for line in lines if line.done]
     columns = [
@@ -218,7 +220,7 @@ def _yes_or_no(value: bool | None) -> str:
     return "-" if value is None else ("no", "yes")[value]
 
 
-def panels(lines: Sequence[Client]) -> list[ComparisonPanel]:
+def panels(lines: Sequence[ClientAcks]) -> list[ComparisonPanel]:
     """Return the figure: packets for each ACK by client."""
     dots = series("by itself", [(line.client, line.eliciting_per_ack) for line in lines])
     dots += series("after 100 packets", [(line.client, line.after100) for line in lines])

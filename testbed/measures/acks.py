@@ -10,13 +10,13 @@ from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.cells import Acked, Acks, cells
 from testbed.measures.acknowledgements.checks import checks
-from testbed.summary import Check, Page, count, number, page, seconds
+from testbed.summary import Check, SummaryPage, count, number, page, seconds
 from testbed.trials.trial_row import Row
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
 
-def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) -> Page:
+def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     others = [line.more or "-" for line in completed]

@@ -17,7 +17,7 @@ from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, number, page
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, difference, done, median_of
@@ -96,7 +96,7 @@ def marks() -> list[int]:
     return [_FIRST * (2**number - 1) for number in range(1, _ROUNDS + 1)]
 
 
-def summary(experiment: ByteDelay, lines: Sequence[Round]) -> Page:
+def summary(experiment: ByteDelay, lines: Sequence[Round]) -> SummaryPage:
     """Return the summary of round trips."""
     completed = [line for line in lines if line.done]
     columns = [

@@ -25,8 +25,8 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.path_part import Qdisc
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.measures.sending.windows import Window, reduced, rolling_ns
-from testbed.summary import Check, Page, number, page
+from testbed.measures.sending.windows import CongestionWindow, reduced, rolling_ns
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import lateness
 from testbed.trials.captures.block_files import SENDER_LOG, SENT, TRIALS
 from testbed.trials.cell_rows import by_cell, done, median_of
@@ -98,7 +98,7 @@ def late_ns(launches: Mapping[str, int], left: Iterable[tuple[int, bytes]]) -> l
     return [time_ns - launches[tag.hex()] for time_ns, tag in left if tag.hex() in launches]
 
 
-def summary(experiment: LaunchTimes, lines: Sequence[Launches]) -> Page:
+def summary(experiment: LaunchTimes, lines: Sequence[Launches]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     columns = [
@@ -185,7 +185,7 @@ def _is_of(published: Launched, cell: Cell) -> bool:
     return (published.server, published.qdisc) == (cell.server, cell.qdisc)
 
 
-def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Window]]]:
+def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[CongestionWindow]]]:
     """Yield, for each trial in a block, how late its datagrams left in ns, and its windows.
 
     InputError if there is no log or capture.
@@ -206,7 +206,7 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
         entries = [entry for entry in lines if is_of(entry["time_ns"], trial)]
         launches = {entry["tag"]: entry["time_ns"] for entry in entries if "tag" in entry}
         windows = [
-            Window(entry["time_ns"], entry["window_bytes"], entry["lost"])
+            CongestionWindow(entry["time_ns"], entry["window_bytes"], entry["lost"])
             for entry in entries
             if "window_bytes" in entry
         ]

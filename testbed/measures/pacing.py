@@ -10,11 +10,11 @@ from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.sending.pacing_cells import Paced, PacedResult, Pacing, cells, is_of
 from testbed.measures.sending.pacing_checks import checks
-from testbed.summary import Page, number, page
+from testbed.summary import SummaryPage, number, page
 from testbed.trials.trial_row import Row
 
 
-def summary(experiment: Pacing, lines: Sequence[Paced]) -> Page:
+def summary(experiment: Pacing, lines: Sequence[Paced]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
 

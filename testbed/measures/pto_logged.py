@@ -14,7 +14,7 @@ from testbed.experiment.published import range_of
 from testbed.measures import Measure, Results, rtt_updates
 from testbed.measures.gains import trend
 from testbed.measures.rtt_updates import Logged
-from testbed.summary import Check, Page, between, number, page
+from testbed.summary import Check, SummaryPage, between, number, page
 from testbed.trials.cell_rows import difference
 from testbed.trials.trial_row import Row
 
@@ -68,7 +68,7 @@ def pairs(experiment: PtoLogged, folder: Path, rows: Sequence[Row]) -> list[OwnP
     ]
 
 
-def summary(experiment: PtoLogged, lines: Sequence[OwnPto]) -> Page:
+def summary(experiment: PtoLogged, lines: Sequence[OwnPto]) -> SummaryPage:
     """Return the summary of pairs."""
     completed = [line for line in lines if line.done]
     columns = [

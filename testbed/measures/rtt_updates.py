@@ -18,7 +18,7 @@ from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, number, page
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.cell_rows import by_cell, done, median_ms, median_of
 from testbed.trials.trial_row import Row
@@ -91,7 +91,7 @@ def clients(
     return [_logged(cell, cell_rows, folder, published) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def summary(experiment: Experiment, lines: Sequence[Logged]) -> Page:
+def summary(experiment: Experiment, lines: Sequence[Logged]) -> SummaryPage:
     """Return the summary of clients."""
     completed = [line for line in lines if line.done]
     columns = [

@@ -78,7 +78,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
     if cell.client_qlog:
         logs.mkdir()
         os.environ["QLOGDIR"] = str(logs)
-    client = programs.Client(job["client"], folder)
+    client = programs.ClientProgram(job["client"], folder)
     request = {
         "url": f"https://{programs.NAME}/",
         "host": programs.NAME,

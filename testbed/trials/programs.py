@@ -25,7 +25,7 @@ _BUFFER_KB = 32_768
 """A capture's buffer: about 16,000 packets. tcpdump's default, 2 MB, loses packets from a server with GSO."""
 
 
-class Client:
+class ClientProgram:
     """A client in its namespace; it is restarted after it died."""
 
     def __init__(self, argv: list[str], folder: Path) -> None:

@@ -53,7 +53,7 @@ def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: obje
         "rtt_series_us": "[9001, 9002]",
         "pto_series_us": "[27003, 1]",
     }
-    return {**trial_row.of_trial(bare, done, trial_row.Captured([captured])), "seed": 2**64 - 1, **more}
+    return {**trial_row.of_trial(bare, done, trial_row.CaptureContent([captured])), "seed": 2**64 - 1, **more}
 
 
 def cells() -> list[Cell]:

@@ -225,7 +225,7 @@ class Reports:
 )
 def test_a_result_that_is_none_is_an_answer(tmp_path: Path, result: dict[str, Any]) -> None:
     permitted = shared.permitted(["allow-net=127.0.0.0/8"])
-    client = session.Client(permitted, tmp_path, lambda *_: Reports(result))
+    client = session.BrowserClient(permitted, tmp_path, lambda *_: Reports(result))
     answer = client.answer(Request(**REQUEST))
     assert answer.end == "failed"
     assert answer.detail is not None and "not what its protocol describes" in answer.detail

@@ -17,12 +17,12 @@ from reports.numbers.gridded import Maps
 from testbed.measures import Results, ack_asymmetry, acks, first_stream
 from testbed.measures.ack_asymmetry import Asymmetric
 from testbed.measures.acknowledgements.cells import Acked
-from testbed.measures.default_pto import Client
+from testbed.measures.default_pto import ClientPto
 from testbed.measures.gains import panels
 from testbed.measures.gains.gain import Gain, Gains
 from testbed.measures.pto_logged import OwnPto
 from testbed.measures.rtt_updates import Logged
-from testbed.summary import Page
+from testbed.summary import SummaryPage
 from tests.testbed.experiments import find
 
 
@@ -47,7 +47,7 @@ def made(kind: type[Any], **known: object) -> Any:
         ),
         (
             "iack-default-pto",
-            made(Client, client="aioquic", default_pto_ms=200.2, published_default_pto_ms=200),
+            made(ClientPto, client="aioquic", default_pto_ms=200.2, published_default_pto_ms=200),
             {("default PTO", False): ("aioquic", 200.2), ("default PTO", True): ("aioquic", 200)},
         ),
         (
@@ -158,7 +158,7 @@ def test_cells_with_loss_or_delay_have_a_separate_curve() -> None:
 
 def test_without_values_there_is_no_figure() -> None:
     lines = [made(Asymmetric, asymmetry=50)]
-    found = Results(lines, lambda: Page("", "", ()), lambda: ack_asymmetry.panels(lines))
+    found = Results(lines, lambda: SummaryPage("", "", ()), lambda: ack_asymmetry.panels(lines))
     assert [len(panel.series) for panel in found.figure()] == [0] and found.panels() == []
     assert panels.panels([], first_stream.JUDGED) == []
 

@@ -10,7 +10,7 @@ from firstflight.errors import FirstflightError, UsageError
 from testbed import stacks
 from testbed.guest import cache_folder
 from testbed.stacks import patched
-from testbed.stacks.program import Server
+from testbed.stacks.program import ServerProgram
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_each_is_the_server_of_a_stack(tmp_path: Path, monkeypatch: pytest.Monke
     servers = {
         stack.server.program
         for stack in stacks.load().values()
-        if isinstance(stack.server, Server) and stack.server.patched and stack.server.program
+        if isinstance(stack.server, ServerProgram) and stack.server.patched and stack.server.program
     }
     assert servers == {patch.program for patch in patched.load().values()}
     quinn, s2n = stacks.find("quinn"), stacks.find("s2n-quic")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from reports.tables.columns import PrintedColumn
 from testbed.measures.gains import rtt_lines, trend
 from testbed.measures.gains.gain import SAME_MS, Gain, Gains, Judged
-from testbed.summary import UNAVAILABLE, Check, Page, between, number, page
+from testbed.summary import UNAVAILABLE, Check, SummaryPage, between, number, page
 
 _UNAVAILABLE = "unavailable"
 
 
-def summary(experiment: Gains, lines: Sequence[Gain], judged: Judged) -> Page:
+def summary(experiment: Gains, lines: Sequence[Gain], judged: Judged) -> SummaryPage:
     """Return the summary of pairs of cells."""
     available = [line for line in lines if not line.outcomes.startswith(_UNAVAILABLE)]
     missing = sorted({line.client for line in lines} - {line.client for line in available})

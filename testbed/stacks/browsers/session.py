@@ -55,7 +55,7 @@ class Browser(Protocol):
         """Stop the browser."""
 
 
-class Client:
+class BrowserClient:
     """One browser at a time, for the destination of the last request."""
 
     def __init__(
@@ -166,7 +166,7 @@ def serve(
     try:
         permitted = shared.permitted(arguments)
         with tempfile.TemporaryDirectory(prefix=f"firstflight-{name}.") as folder:
-            client = Client(permitted, Path(folder), start)
+            client = BrowserClient(permitted, Path(folder), start)
             shared.say_ready(f"{name}/{version()}")
             try:
                 for line in sys.stdin.buffer:
