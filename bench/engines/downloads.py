@@ -39,7 +39,7 @@ _TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Speed:
+class ClientSpeed:
     """A process's work. `cpu_s` is of all downloads, `wall_s` from the first request to the end."""
 
     downloads: int
@@ -52,7 +52,7 @@ class Speed:
         return self.downloads * MB / self.cpu_s
 
 
-def of_client(world: World, name: str, downloads: int, end: str = "v") -> Speed:
+def of_client(world: World, name: str, downloads: int, end: str = "v") -> ClientSpeed:
     """Measure a client of `SETS` as the stage runs it. SystemExit if a download is not complete.
 
     `end`: `v` runs the client at the vantage point, `s` over loopback at the server.
@@ -81,12 +81,12 @@ def of_client(world: World, name: str, downloads: int, end: str = "v") -> Speed:
             answer = ClientAnswer.of(client.stdout.readline())
             if answer.end != "complete" or answer.body_bytes != SIZES[FILE]:
                 raise SystemExit(f"bench: {name}: {answer.end}, {answer.body_bytes} bytes, {answer.detail}")
-        used = Speed(downloads, (process.cpu_ns(client.pid) - cpu) / 1e9, time.monotonic() - began)
+        used = ClientSpeed(downloads, (process.cpu_ns(client.pid) - cpu) / 1e9, time.monotonic() - began)
         client.stdin.close()
     return used
 
 
-def of_curl(world: World, downloads: int) -> Speed:
+def of_curl(world: World, downloads: int) -> ClientSpeed:
     """Measure the curl command with one connection per download, like the clients."""
 
     def used(file: str, times: int) -> process.Used:
@@ -96,17 +96,17 @@ def of_curl(world: World, downloads: int) -> Speed:
         return process.run(world.enter("v", ["curl", "--silent", "--fail", *connection, *headers, *files]))
 
     start, all_of_them = used("small", 1), used(FILE, downloads)
-    return Speed(downloads, all_of_them.cpu_s - start.cpu_s, all_of_them.wall_s - start.wall_s)
+    return ClientSpeed(downloads, all_of_them.cpu_s - start.cpu_s, all_of_them.wall_s - start.wall_s)
 
 
-def measure(world: World, names: Sequence[str], downloads: int, rounds: int) -> dict[str, list[Speed]]:
+def measure(world: World, names: Sequence[str], downloads: int, rounds: int) -> dict[str, list[ClientSpeed]]:
     """Return the measured speeds of each client and of the curl command, one per round."""
-    ways: dict[str, Callable[[], Speed]] = {COMMAND: lambda: of_curl(world, downloads)}
+    ways: dict[str, Callable[[], ClientSpeed]] = {COMMAND: lambda: of_curl(world, downloads)}
     for name in names:
         ways[name] = lambda name=name: of_client(world, name, downloads)  # type: ignore[misc]
         if SETS[name].protocol == "udp":
             ways[name + ON_LOOPBACK] = lambda name=name: of_client(world, name, downloads, "s")  # type: ignore[misc]
-    found: dict[str, list[Speed]] = {name: [] for name in ways}
+    found: dict[str, list[ClientSpeed]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
             found[name].append(way())

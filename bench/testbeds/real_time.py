@@ -76,7 +76,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCell:
     """A cell in simulated and in real time, and how late the link released packets in us: p99 and maximum."""
 
     name: str
@@ -154,7 +154,7 @@ def _chosen(name: str | None, cells: str, repetitions: int) -> Iterator[TrialBlo
             yield TrialBlock(experiment_name, cell, 1, repetitions)
 
 
-def compared(block: TrialBlock) -> Compared:
+def compared(block: TrialBlock) -> ComparedCell:
     """Run a block in simulated and in real time; return the comparison and delete all files."""
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         simulated = blocks.run(block, Path(name) / "simulated")
@@ -163,7 +163,7 @@ def compared(block: TrialBlock) -> Compared:
         found = real_time.run(block, place)
         rows = [as_lost(block.cell, place, row) for row in found.rows]
     late_us = sorted(late / 1000 for late in found.late_ns)
-    return Compared(
+    return ComparedCell(
         f"{block.experiment}/{block.cell.name}",
         times(simulated),
         times(rows),

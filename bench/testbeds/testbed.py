@@ -29,7 +29,7 @@ from bench.testbeds.testbed_cost import (
     CELL_GOAL_S,
     FIGURE_GOAL_S,
     REPETITIONS,
-    Cost,
+    RepetitionCost,
     Scaled,
     line,
     scaled,
@@ -132,7 +132,7 @@ def available(cells: Iterable[str]) -> list[str]:
     return [name for name in cells if TrialBlock(FIGURE, cells_by_name[name], 1, 1).unavailable() is None]
 
 
-def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = False) -> Cost:
+def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = False) -> RepetitionCost:
     """Run all trials of `cells` and return their cost. SystemExit if a trial is missing."""
     names = [cell.name for cell in experiment.chosen(experiment_files.find(FIGURE), tuple(cells))]
     if sorted(names) != sorted(cells):
@@ -159,7 +159,7 @@ def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = Fa
             f"bench: {len(trials)} trials of {len(cells)} cells were done, not {repetitions} each"
         )
     waited_s = sum(trial["ended_ns"] - trial["begun_ns"] for trial in trials) / 1e9
-    return Cost(used.cpu_s + _orphans_cpu_s(), len(cells), repetitions, waited_s)
+    return RepetitionCost(used.cpu_s + _orphans_cpu_s(), len(cells), repetitions, waited_s)
 
 
 def _orphans_cpu_s() -> float:
