@@ -20,7 +20,7 @@ _BEGUN = pytest.StashKey[tuple[float, float]]()
 
 
 @dataclass(frozen=True)
-class Cost:
+class NodeCost:
     """A test's cost: CPU seconds and elapsed seconds."""
 
     nodeid: str
@@ -39,9 +39,9 @@ def cpu_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def table(costs: Iterable[Cost]) -> list[str]:
+def table(costs: Iterable[NodeCost]) -> list[str]:
     """Return the lines of two tables: folders by cost, and the costliest tests."""
-    folders: dict[str, list[Cost]] = defaultdict(list)
+    folders: dict[str, list[NodeCost]] = defaultdict(list)
     for cost in costs:
         folders[cost.folder].append(cost)
     everything = [cost for found in folders.values() for cost in found]
@@ -55,11 +55,11 @@ def table(costs: Iterable[Cost]) -> list[str]:
     return lines
 
 
-def _cpu(costs: Iterable[Cost]) -> float:
+def _cpu(costs: Iterable[NodeCost]) -> float:
     return sum(cost.cpu_s for cost in costs)
 
 
-def _elapsed(costs: Iterable[Cost]) -> float:
+def _elapsed(costs: Iterable[NodeCost]) -> float:
     return sum(cost.elapsed_s for cost in costs)
 
 
@@ -67,11 +67,11 @@ def _line(cpu_s: float, elapsed_s: float, rest: str) -> str:
     return f"{cpu_s:8.1f} {elapsed_s:8.1f} {rest}"
 
 
-class Profile:
+class CpuProfile:
     """Measures each test in its process, and collects the costs in the process that prints the summary."""
 
     def __init__(self) -> None:
-        self._costs: list[Cost] = []
+        self._costs: list[NodeCost] = []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -92,7 +92,7 @@ class Profile:
         """Collect a finished test's cost."""
         for name, value in report.user_properties:
             if report.when == "teardown" and name == "cost" and isinstance(value, list):
-                self._costs.append(Cost(report.nodeid, *value))
+                self._costs.append(NodeCost(report.nodeid, *value))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the tables."""
@@ -103,4 +103,4 @@ class Profile:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the profile."""
-    config.pluginmanager.register(Profile(), "cost-profile")
+    config.pluginmanager.register(CpuProfile(), "cost-profile")

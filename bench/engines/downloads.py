@@ -26,7 +26,7 @@ from bench.campaigns import campaign_world
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
 from downloader.worker import command
-from tests.download.world import NAME, SERVER_V4, SIZES, World
+from tests.download.world import NAME, SERVER_V4, SIZES, DownloadWorld
 
 RTT_US = 10_000
 FILE = "twenty"
@@ -52,7 +52,7 @@ class ClientSpeed:
         return self.downloads * MB / self.cpu_s
 
 
-def of_client(world: World, name: str, downloads: int, end: str = "v") -> ClientSpeed:
+def of_client(world: DownloadWorld, name: str, downloads: int, end: str = "v") -> ClientSpeed:
     """Measure a client of `SETS` as the stage runs it. SystemExit if a download is not complete.
 
     `end`: `v` runs the client at the vantage point, `s` over loopback at the server.
@@ -86,7 +86,7 @@ def of_client(world: World, name: str, downloads: int, end: str = "v") -> Client
     return used
 
 
-def of_curl(world: World, downloads: int) -> ClientSpeed:
+def of_curl(world: DownloadWorld, downloads: int) -> ClientSpeed:
     """Measure the curl command with one connection per download, like the clients."""
 
     def used(file: str, times: int) -> process.Used:
@@ -99,7 +99,9 @@ def of_curl(world: World, downloads: int) -> ClientSpeed:
     return ClientSpeed(downloads, all_of_them.cpu_s - start.cpu_s, all_of_them.wall_s - start.wall_s)
 
 
-def measure(world: World, names: Sequence[str], downloads: int, rounds: int) -> dict[str, list[ClientSpeed]]:
+def measure(
+    world: DownloadWorld, names: Sequence[str], downloads: int, rounds: int
+) -> dict[str, list[ClientSpeed]]:
     """Return the measured speeds of each client and of the curl command, one per round."""
     ways: dict[str, Callable[[], ClientSpeed]] = {COMMAND: lambda: of_curl(world, downloads)}
     for name in names:
@@ -124,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with World(folder, RTT_US) as world:
+        with DownloadWorld(folder, RTT_US) as world:
             found = measure(world, options.sets, options.downloads, options.rounds)
     missed = 0
     for name, speeds in found.items():

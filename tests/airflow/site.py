@@ -22,7 +22,7 @@ from tests.airflow.conftest import TREE
 ENDED = ("success", "failed")
 
 
-class Site:
+class RunningSite:
     """A running site. Every wait has a limit, and its error message names the awaited condition."""
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -232,9 +232,9 @@ def _is_worker(pid: int, name: str) -> bool:
 
 
 @contextmanager
-def raised(folder: Path, *options: str) -> Iterator[Site]:
+def raised(folder: Path, *options: str) -> Iterator[RunningSite]:
     """Start a site and its lab; stop both at the end."""
-    site = Site(folder, *options)
+    site = RunningSite(folder, *options)
     try:
         site.start()
         yield site

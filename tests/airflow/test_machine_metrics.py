@@ -130,7 +130,7 @@ ANSWER = {
 def api_server() -> Iterator[str]:
     """What answers as Airflow does."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class HealthHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == machine_metrics.HEALTH else 404)
             self.end_headers()
@@ -139,7 +139,7 @@ def api_server() -> Iterator[str]:
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), HealthHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

@@ -294,7 +294,7 @@ def test_without_the_option_a_copy_has_all_packets(tmp_path: Path) -> None:
 
 def test_a_capture_of_unrelated_packets_becomes_empty(tmp_path: Path) -> None:
     path = tmp_path / "probe.pcap"
-    story = build.Capture()
+    story = build.CaptureBuilder()
     story.packets += strangers(20, 1)
     story.write(path)
     done = dissect(path, "--kind", "quic_connection", "--trim", tmp_path / "out", "--trim-others")

@@ -14,7 +14,7 @@ from firstflight.capture import TcpdumpCapture
 from firstflight.system import binaries
 from tests.dissect.conftest import rows as dissected
 
-from .running import HOST, Running
+from .running import HOST, RunningServer
 
 Row = dict[str, Any]
 
@@ -69,10 +69,10 @@ class Heard:
 
 @pytest.fixture(scope="module")
 def heard(
-    quiche: Running,
-    aioquic: Running,
-    quicgo: Running,
-    rogue: Running,
+    quiche: RunningServer,
+    aioquic: RunningServer,
+    quicgo: RunningServer,
+    rogue: RunningServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[tuple[str, str], Heard]]:
     """Probe all servers in a single run, with a listening period."""

@@ -33,7 +33,7 @@ class Play:
 
 
 @dataclass
-class Site:
+class MachineSite:
     """A site in the lab: centre and store on separate hosts, a dashboard, and vantage points."""
 
     folder: Path

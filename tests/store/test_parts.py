@@ -153,7 +153,7 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert "some text is not UTF-8" in refusal(path)
 
 
-class Cluster(Recorder):
+class CatchUpRecorder(Recorder):
     """A Recorder that also records which tables were caught up."""
 
     def catch_up(self, table: str) -> None:
@@ -161,7 +161,7 @@ class Cluster(Recorder):
 
 
 def test_derived_rows_of_other_loaders_are_awaited_before_counting() -> None:
-    store = Cluster([{"n": 1}], [{"n": 0}], [{"n": 7}])
+    store = CatchUpRecorder([{"n": 1}], [{"n": 0}], [{"n": 7}])
     derived.remove(store, "quic_probe", "run = 'a'")  # type: ignore[arg-type]
     assert derived.complete(store, "quic_probe", "run = 'a'", 7)  # type: ignore[arg-type]
     waits = [text for text in store.executed if text.startswith("wait")]
