@@ -41,7 +41,7 @@ def permitted(arguments: Iterable[str]) -> Permitted:
 
 def why_not(permitted: Permitted, ip: str, host: str) -> str | None:
     """Return the reason why a download may not start now; `None` if it may start."""
-    if permitted.look_well() < Trust.ALL:
+    if permitted.look_until_complete() < Trust.ALL:
         return UNCONFIRMED
     return permitted.why_not(ip, host)
 

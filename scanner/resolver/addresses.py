@@ -60,7 +60,7 @@ class Addresses:
 
     def resolve(self) -> None:
         """Resolve all names once. InputError if a list forbids the resolver or it answers no query at all."""
-        self._lists.look_well()
+        self._lists.look_until_complete()
         if self._lists.is_listed(self._resolver.address):
             raise InputError(
                 f"the resolver {self._resolver.label} is on a block or opt-out list: name another one as "
