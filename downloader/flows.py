@@ -65,7 +65,7 @@ class Flows:
             argv += [word for path in keys for word in ("--keys", str(path))]
             argv += ["--kind", ",".join(KINDS), "--format", "parquet", "--out", folder]
             process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            _, stderr = children.finished(process)
+            _, stderr = children.wait_for_exit(process)
             files = {kind: Path(folder) / f"{kind}.parquet" for kind in KINDS}
             self.damaged = binaries.unreadable(process.returncode, stderr, files[KINDS[-1]])
             for kind, path in files.items():

@@ -115,7 +115,7 @@ class TcpdumpCapture:
         with files.explain_os_errors(self._part):
             self._part.write_bytes(b"")
             self.record.max_bytes = min(self._max_bytes, _free_bytes(self.path.parent) // 2)
-        with lock.handed_over(self._part) as lock_descriptors:
+        with lock.locked_descriptors(self._part) as lock_descriptors:
             return children.start(
                 self._argv,
                 own_session=True,

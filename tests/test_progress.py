@@ -120,7 +120,7 @@ def test_a_process_that_reads_files_shows_how_far_it_is(
     seen: list[ProgressState] = []
     monkeypatch.setattr(progress.Progress, "_write", _keeping(progress.Progress._write, seen, gate))
     process = children.start([sys.executable, "-c", program, str(path), str(gate)], stdout=subprocess.PIPE)
-    assert reading.finished(process, [path, tmp_path / "none"], tmp_path, "a read") == (b"all\n", b"")
+    assert reading.wait_for_exit(process, [path, tmp_path / "none"], tmp_path, "a read") == (b"all\n", b"")
     assert progress.read(tmp_path) == seen[-1]
     assert (seen[0].label, seen[0].done, seen[0].total) == ("a read, MB", 0, 40)
     # Its interpreter also reads some files.

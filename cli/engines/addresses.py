@@ -96,7 +96,7 @@ def _run(names: Sequence[str], given: Arguments, *more: str) -> list[str]:
     argv = [str(find("firstflight-resolve")), "--names=-", *given.only(*_SHARED), *more]
     with in_memory("".join(f"{name}\n" for name in names)) as names_file:
         process = children.start(argv, stdin=names_file, stdout=subprocess.PIPE)
-        output, _ = children.finished(process)
+        output, _ = children.wait_for_exit(process)
     if process.returncode not in (0, 1):
         sys.exit(process.returncode)
     return output.decode().splitlines()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from firstflight.errors import InputError
-from firstflight.host_names import NotAName, normalise, shown
+from firstflight.host_names import NotAName, normalise, quoted
 
 # A `#` within a word does not start a comment: the text before it would become another name.
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -94,5 +94,5 @@ def _column(place: int) -> Callable[[list[str]], str]:
 def _name(fields: list[str]) -> str:
     """Return the name in a line `domain` or `rank,domain` (Tranco's format)."""
     if len(fields) > 2 or (len(fields) == 2 and not fields[0].isdecimal()):
-        raise NotAName(f"{shown(','.join(fields))} is no name; write `domain` or `rank,domain`")
+        raise NotAName(f"{quoted(','.join(fields))} is no name; write `domain` or `rank,domain`")
     return normalise(fields[-1])

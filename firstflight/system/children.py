@@ -79,7 +79,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
     return process.wait()
 
 
-def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+def wait_for_exit(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """Wait until a process exits. Return its standard output and standard error, empty if not piped.
 
     On Ctrl-C, stop the process and raise Interrupted.

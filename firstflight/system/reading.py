@@ -15,7 +15,7 @@ from firstflight.system.progress import FILE_EVERY_S, Progress
 DISK = "reading"
 
 
-def finished(
+def wait_for_exit(
     process: subprocess.Popen[bytes], paths: Sequence[Path], folder: Path, label: str
 ) -> tuple[bytes, bytes]:
     """Wait for a process like `children.finished`, and return the same values.

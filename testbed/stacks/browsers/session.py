@@ -135,7 +135,7 @@ def program(name: str) -> str:
 def printed(name: str, *arguments: str) -> str:
     """Return a program's output; FirstflightError with its message if it fails."""
     process = children.start([program(name), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    stdout, stderr = (text.decode(errors="replace").strip() for text in children.finished(process))
+    stdout, stderr = (text.decode(errors="replace").strip() for text in children.wait_for_exit(process))
     if process.returncode:
         raise FirstflightError(stderr)
     return stdout

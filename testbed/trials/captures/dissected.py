@@ -38,6 +38,6 @@ def rows(kind: str, *arguments: str) -> list[Row]:
     """Return a capture's rows of a kind, from the dissector with these arguments."""
     argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, *arguments]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    stdout, stderr = children.finished(process)
+    stdout, stderr = children.wait_for_exit(process)
     binaries.unreadable(process.returncode, stderr)
     return [json.loads(line) for line in stdout.splitlines()]
