@@ -66,7 +66,7 @@ def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | Non
     with files.explain_os_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     code = [Path(folder) for folder in imports.__path__]
-    confined.changing(readable=[source.folder, *code], writable=[out])
+    confined.confine_to_writing(readable=[source.folder, *code], writable=[out])
     # Imported after confinement: Arrow may start threads.
     from scanner.imports import write
     from store.load import loader

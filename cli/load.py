@@ -46,7 +46,7 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
     runs += [Run.open(name) for name in what if name not in exported and not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
     run_paths = [run.path for run in runs if _is_own(run)]
-    confined.changing(
+    confined.confine_to_writing(
         readable=[path for argument in given for path in reached.paths(argument)],
         writable=run_paths,
     )

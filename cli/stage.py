@@ -136,7 +136,7 @@ def command(
             execute.run_alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, stage_key))
         else:
             if stage.confined:
-                confined.changing(
+                confined.confine_to_writing(
                     run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
                 )
             more = times.arguments() if stage.timed else {}

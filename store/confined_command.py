@@ -14,7 +14,9 @@ from store.confine.process import OutsidePaths, confine
 from store.location import EmbeddedLocation, find, make_folder
 
 
-def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: Sequence[Path] = ()) -> None:
+def confine_to_reading(
+    url: str | None = None, *, readable: Sequence[Path] = (), added_to: Sequence[Path] = ()
+) -> None:
     """Restrict this process to reading the embedded store and below `readable`, and to creating files below
     the folders `added_to`.
 
@@ -25,7 +27,9 @@ def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: S
         confine(location.path, OutsidePaths(readable=readable, added_to=added_to), only_reads=True)
 
 
-def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> None:
+def confine_to_writing(
+    url: str | None = None, *, readable: Sequence[Path] = (), writable: Sequence[Path] = ()
+) -> None:
     """Restrict this process to the embedded store, reading below `readable`, and everything below `writable`.
 
     Creates the store's folder if it is missing. Does nothing if the store is on a server.

@@ -119,7 +119,7 @@ class Lease:
 
 
 @contextmanager
-def held(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[list[Lease]]:
+def hold_all(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[list[Lease]]:
     """Hold leases on all `subjects` during the block. All programs take them in the same order."""
     taken: list[Lease] = []
     try:

@@ -63,7 +63,7 @@ def migrate(store: Store) -> list[MigrationStep]:
                 store.execute(statement)
         if not pending(store):
             return []
-        with lease.held(store, ["migrations"], _WAIT_S) as leases:
+        with lease.hold_all(store, ["migrations"], _WAIT_S) as leases:
             return _apply(store, leases)
     except StoreError as error:
         if error.code != ACCESS_DENIED:

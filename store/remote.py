@@ -34,7 +34,7 @@ from store.protocol.columns import UnsupportedType
 from store.protocol.wire import ProtocolError
 from store.sql import identifier, literal
 from store.statements import guard
-from store.url import ServerLocation, nothing_in
+from store.url import ServerLocation, no_tables_message
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -263,7 +263,7 @@ class ServerStore:
         if error.code == AUTHENTICATION_FAILED:
             return UsageError(f"{self.location} refuses the user or the password of FIRSTFLIGHT_STORE")
         if error.code == UNKNOWN_DATABASE and not self._write:
-            return UsageError(nothing_in(self.location))
+            return UsageError(no_tables_message(self.location))
         if error.code == READONLY and self._write:
             return UsageError(f"{self.location} lets the user of FIRSTFLIGHT_STORE only read")
         return from_engine(f"Code: {error.code}. {message}", self.location)

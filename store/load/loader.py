@@ -118,7 +118,7 @@ def load_run_folder(
         on_rows = _progress(stack, paths, *shown) if shown else _no_progress
         results = list(_load_each(store, paths, on_result, written, on_rows, replace=replace))
         if key is None:
-            with lease.held(store, [f"run {run.id}"]):
+            with lease.hold_all(store, [f"run {run.id}"]):
                 try:
                     run_row.load(store, run, replace=replace)
                 except run_row.OtherOrigin as error:
@@ -186,7 +186,7 @@ def load_one(
     kind = opened.kind.name
     units = Units.read(store, opened, content, replace=replace)
     if not (units.all_there() and units.has_origin()):
-        with lease.held(store, units.subjects()) as leases:
+        with lease.hold_all(store, units.subjects()) as leases:
             if leases:  # another loader may have loaded the file meanwhile
                 units = Units.read(store, opened, content, replace=replace)
             if not units.all_there():

@@ -179,7 +179,7 @@ def test_all_three_are_kept_by_month(tmp_path: Path) -> None:
         aged = old if kind == "certificate" else old | {"sent_at": 1_577_836_800 * 10**9}
         load(write(tmp_path / f"{kind}.parquet", [row(kind), row(kind, **aged)], kind))
     with open_store(write=True) as store:
-        assert set(KINDS) <= {retained.table for retained in retention.each(store)}
+        assert set(KINDS) <= {retained.table for retained in retention.partitioned_tables(store)}
         for kind in KINDS:
             retention.keep(store, kind, 36)
             store.execute(f"OPTIMIZE TABLE {kind} FINAL")

@@ -18,7 +18,7 @@ from functools import partial
 from firstflight.system import children, lock
 from reports.dashboard.asking.faults import NoAnswer
 from store import find
-from store.location import EmbeddedLocation, nothing_there
+from store.location import EmbeddedLocation, no_tables
 from store.served_address import LOCK
 from store.url import ServerLocation
 
@@ -50,7 +50,7 @@ class ServedStore:
         if isinstance(place, ServerLocation):
             return place
         if place.empty:
-            raise NoAnswer("store", nothing_there(place))
+            raise NoAnswer("store", no_tables(place))
         found = place.served()
         if found is not None:
             return found
