@@ -91,4 +91,4 @@ def _rows(
         block = read_segment(path)
         asn, cdn = merge.origins(block, mapper)
         columns = merge.stage_columns(common, merge.own_rows(block, plan))
-        yield merge.in_order(KIND, block, columns | {"asn": asn, "cdn": cdn})
+        yield merge.ordered_columns(KIND, block, columns | {"asn": asn, "cdn": cdn})

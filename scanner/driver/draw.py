@@ -41,13 +41,13 @@ def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -
     file. Raise InputError if the names are not resolved, and UsageError like `drawn`.
     """
     chosen = choose.resolved(run, key, scratch)
-    mask = drawn(
+    mask = sampled_rows(
         chosen, getattr(run.settings, section), int(run.manifest["seed"]), mapper, key.shard, section=section
     )
-    return choose.only(chosen, mask, scratch)
+    return choose.select_rows(chosen, mask, scratch)
 
 
-def drawn(
+def sampled_rows(
     plan: pa.Table,
     settings: SampledNames,
     seed: int,

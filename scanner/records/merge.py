@@ -58,7 +58,7 @@ def merge(
     plan_rows = own_rows(segments, plan) if slots is None else _checked(segments, plan)
     asn, cdn = origins(segments, mapper)
     length = segments.num_rows
-    return in_order(
+    return ordered_columns(
         "quic_probe",
         segments,
         {
@@ -107,7 +107,7 @@ def stage_columns(provenance: StageProvenance, plan_rows: pa.Table) -> dict[str,
     return columns | {name: plan_rows[name] for name in ("list_id", "rank", "resolver")}
 
 
-def in_order(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
+def ordered_columns(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
     """Return the columns in a record file of `kind`, from the segments or else from the stage."""
     schema = records.load(kind).arrow_schema()
     columns = [

@@ -117,4 +117,4 @@ def _records(
         asn, cdn = merge.origins(block, mapper)
         columns: dict[str, Any] = merge.stage_columns(common, merge.own_rows(block, plan))
         columns |= {"asn": asn, "cdn": cdn, "network_paused_at": pauses.paused_at(block, asn, paused)}
-        yield merge.in_order(KIND, block, columns)
+        yield merge.ordered_columns(KIND, block, columns)

@@ -136,7 +136,7 @@ def _addresses(period: WatchPeriod, watched: Sequence[Name]) -> Addresses:
 def _feeder(period: WatchPeriod, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:
     settings = period.run.settings
     # A probe that was submitted before the stage was killed is not submitted again.
-    submitted = {entry["slot"] for entry in records.fed(period.folder)}
+    submitted = {entry["slot"] for entry in records.feeder_log(period.folder)}
     return Feeder(
         feed,
         period.folder / records.LOG,

@@ -40,7 +40,7 @@ def write(period: WatchPeriod, ruleset: str, unfed_reason: str) -> int | None:
     if closed:
         closed_rows = Rows(closed, folder)
         rows = closed_rows.slice(0, len(closed_rows))
-    fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
+    fed = {entry["slot"]: entry for entry in planned_records.feeder_log(folder)}
     unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)
     table = planned_records.build(
         folder,
