@@ -95,7 +95,7 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
     else:
         listed, rejected = draw.of_list(settings.targets)
     report.rejected = [RejectedLine(line=entry.line, reason=entry.reason) for entry in rejected]
-    chosen, groups = draw.drawn(
+    chosen, groups = draw.sampled_targets(
         listed,
         lambda ip: mapper.origin(ip).cdn,
         int(run.manifest["seed"]),

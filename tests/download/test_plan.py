@@ -33,7 +33,7 @@ def cdn_of(ip: str) -> str | None:
 def test_groups_are_drawn_and_never_filled(
     per_cdn: int | None, others: int | None, sizes: tuple[int, ...]
 ) -> None:
-    chosen, groups = draw.drawn(FILES, cdn_of, 7, per_cdn, others)
+    chosen, groups = draw.sampled_targets(FILES, cdn_of, 7, per_cdn, others)
     assert groups == {"A": 10, "B": 3, "Others": 7}
     drawn = [cdn_of(target.ip) for target in chosen]
     assert tuple(drawn.count(cdn) for cdn in ("A", "B", None)) == sizes
@@ -41,9 +41,9 @@ def test_groups_are_drawn_and_never_filled(
 
 
 def test_the_seed_draws() -> None:
-    first = draw.drawn(FILES, cdn_of, 1, 5, 5)[0]
-    assert first == draw.drawn(reversed(FILES), cdn_of, 1, 5, 5)[0]
-    assert any(first != draw.drawn(FILES, cdn_of, seed, 5, 5)[0] for seed in range(2, 6))
+    first = draw.sampled_targets(FILES, cdn_of, 1, 5, 5)[0]
+    assert first == draw.sampled_targets(reversed(FILES), cdn_of, 1, 5, 5)[0]
+    assert any(first != draw.sampled_targets(FILES, cdn_of, seed, 5, 5)[0] for seed in range(2, 6))
 
 
 def starts(turn: DownloadTurn, target: Target, end: float) -> list[float]:
