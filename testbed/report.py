@@ -186,14 +186,14 @@ def _figure(report: ReportContent, data: list[dict[str, Any]]) -> tuple[html.Pag
     if report.maps is not None:
         text = wording.plain_long(gridded.described(report.maps))
         draw: html.Drawing = partial(map_figures.draw, report.maps)
-        return html.drawn("figure", draw, data, title=title, description=text), []
+        return html.draw_figure("figure", draw, data, title=title, description=text), []
     if not report.panels:
         return None, []
     text = wording.plain_long(compared.described(report.panels))
     looks = figures.looks(report.panels)
     undrawn = [label for label in compared.labels(report.panels) if label not in looks]
     draw = partial(figures.draw, report.panels)
-    return html.drawn("figure", draw, data, title=title, description=text), undrawn
+    return html.draw_figure("figure", draw, data, title=title, description=text), undrawn
 
 
 def _flattened(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reports import published_values
-from reports.tables.columns import PrintedColumn, drawn
+from reports.tables.columns import PrintedColumn, table_text
 from testbed.experiment.experiment import Experiment
 
 UNAVAILABLE = "Unavailable as clients here"
@@ -52,7 +52,7 @@ class SummaryPage:
         if self.source:
             out += f"Published: {self.source}.\n"
         if self.columns[0].cells:
-            out += f"\n{drawn(self.columns, terminal=terminal)}\n{self.legend}"
+            out += f"\n{table_text(self.columns, terminal=terminal)}\n{self.legend}"
         for check in self.checks:
             found = f": {check.found}" if check.found else ""
             out += f"{check.about}: {'met' if check.met else 'not met'}: {check.expected}{found}.\n"
@@ -77,7 +77,7 @@ def page(
     `missing`: names of the lines, out of `of`, without a completed trial, listed after `without`; `further`:
     notes.
     """
-    columns = columns if published_values.shown() else _our_columns(columns)
+    columns = columns if published_values.are_shown() else _our_columns(columns)
     checks = [_with_reason(experiment, check) for check in checks]
     notes = [*(f"The captures show: {reason}." for reason in experiment.shows), *further]
     if missing:

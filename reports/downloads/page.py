@@ -94,7 +94,7 @@ def _figures(gathered: DownloadsContent) -> dict[str, html.PageFigure]:
             drawn[figure] = _drawn(figure, title, panels, gathered.curves)
     sizes = gathered.sizes
     if any(row["downloads"] for row in sizes.rows):
-        drawn["sizes"] = html.drawn(
+        drawn["sizes"] = html.draw_figure(
             FILES["sizes"],
             partial(size_figure.draw, sizes.rows, cities),
             sizes.rows,
@@ -137,7 +137,7 @@ def render(
 
 
 def _drawn(figure: str, title: str, panels: Sequence[DownloadPanel], answer: QueryAnswer) -> html.PageFigure:
-    return html.drawn(
+    return html.draw_figure(
         FILES[figure],
         partial(figures.draw, panels),
         [row for row in answer.rows if _figure_of(row["figure"]) == figure],

@@ -98,7 +98,7 @@ def intervals(store: Store, run: str) -> dict[str, bootstrap.Interval | None]:
 
     Names are resampled, because a name's downloads are not independent.
     """
-    answer = question.put(store, sql.query("download_patterns", store.dialect), {"run": run})
+    answer = question.run_rendered(store, sql.query("download_patterns", store.dialect), {"run": run})
     of_row: dict[str, list[bootstrap.NamePattern]] = {}
     for row in answer.rows:
         cell = {("", 0): (row["faster"], row["pairs"])}

@@ -118,7 +118,7 @@ def _label(axes: Axes, panel: DelayPanel, looks: Mapping[str, style.Look]) -> li
         for curve in panel.curves
         if curve.label in looks
     ]
-    return labels.beside(axes, lines)
+    return labels.label_lines(axes, lines)
 
 
 def describe(panels: Sequence[DelayPanel]) -> str:

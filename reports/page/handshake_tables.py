@@ -12,7 +12,7 @@ from firstflight.system.terminal import visible
 from reports import chosen_run
 from reports.page import handshakes
 from reports.page.handshakes import Handshakes
-from reports.tables.columns import PrintedColumn, drawn
+from reports.tables.columns import PrintedColumn, table_text
 from reports.wording import plain
 from store import Store
 
@@ -56,7 +56,7 @@ def text(run: str, found: Handshakes, part: str | None = None, *, terminal: bool
                 for column in columns
             ]
             more = f"Only the first {handshakes.MOST} rows.\n" if len(shown) == handshakes.MOST else ""
-            parts += [f"{title}\n", drawn(cells, terminal=terminal) + more]
+            parts += [f"{title}\n", table_text(cells, terminal=terminal) + more]
         elif part:
             parts.append(f"The run has no rows of {part}.\n")
     return "\n".join(parts)

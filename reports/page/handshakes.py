@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.question import QueryAnswer, ask, put
+from reports.question import QueryAnswer, ask, run_rendered
 from schemas import sql
 from store import Store
 
@@ -54,6 +54,7 @@ def collect(store: Store, run: str) -> Handshakes | None:
         return None
     values: dict[str, str | int] = {"run": run, "limit": MOST, **_ALL}
     statements = {
-        answer: put(store, sql.query(name, store.dialect), values) for answer, name in QUERIES.items()
+        answer: run_rendered(store, sql.query(name, store.dialect), values)
+        for answer, name in QUERIES.items()
     }
     return Handshakes(outcomes=outcomes, **statements)

@@ -63,7 +63,7 @@ class PageFigure:
         return [folder / f"{self.name}.{ending}" for ending in contents]
 
 
-def drawn(
+def draw_figure(
     name: str,
     draw: Drawing,
     data: list[dict[str, Any]],

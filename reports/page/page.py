@@ -90,7 +90,7 @@ def _figures(gathered: Content) -> dict[str, html.PageFigure]:
     figures: dict[str, html.PageFigure] = {}
 
     def add(name: str, draw: html.Drawing, data: list[dict[str, Any]], **about: Any) -> None:
-        figures[name] = html.drawn(name, draw, data, **about)
+        figures[name] = html.draw_figure(name, draw, data, **about)
 
     for name, where, number, delays in (
         ("delay-one-vantage", "one vantage point", 8, gathered.figure8),

@@ -27,7 +27,7 @@ class PrintedColumn:
         object.__setattr__(self, "cells", [visible(cell) for cell in self.cells])
 
 
-def drawn(columns: Sequence[PrintedColumn], *, terminal: bool) -> str:
+def table_text(columns: Sequence[PrintedColumn], *, terminal: bool) -> str:
     """Return the table of `columns`, a line per row; `terminal`: use colours and lines."""
     return _drawn(columns) if terminal else _plain(columns)
 

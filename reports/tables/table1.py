@@ -56,7 +56,7 @@ class Table1:
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return one dict per CDN, with the run as the first key, and published_* unless they are hidden."""
         published = {name: published_values.imc2024("table1", name) for name in PUBLISHED}
-        shown = published if published_values.shown() else {}
+        shown = published if published_values.are_shown() else {}
         return [
             {
                 "run": self.run,
@@ -85,8 +85,8 @@ def collect(
         raise UsageError(
             f"the store in {store.location} has no probe of run {run}; `firstflight runs` lists runs"
         )
-    names = question.put(store, sql.query("name_patterns", store.dialect), {"run": run})
-    shares = question.put(store, sql.query("table1_report", store.dialect), {"run": run})
+    names = question.run_rendered(store, sql.query("name_patterns", store.dialect), {"run": run})
+    shares = question.run_rendered(store, sql.query("table1_report", store.dialect), {"run": run})
     rows = []
     for row in shares.rows:
         paper, strict = (

@@ -43,7 +43,7 @@ class Table3Row:
     def as_dict(self) -> dict[str, Any]:
         """Return name and value of each column, for JSON lines, and published_* unless they are hidden."""
         row = asdict(self)
-        for name in PUBLISHED if published_values.shown() else ():
+        for name in PUBLISHED if published_values.are_shown() else ():
             row[f"published_{name}"] = published_values.imc2024("table3", name).get(self.server)
         return row
 

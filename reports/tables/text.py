@@ -10,7 +10,7 @@ from reports.numbers import bootstrap
 from reports.numbers.truth import Declared
 from reports.tables import table1 as table1s
 from reports.tables import table3 as table3s
-from reports.tables.columns import PrintedColumn, drawn
+from reports.tables.columns import PrintedColumn, table_text
 from reports.tables.table1 import Table1, Table1Row
 
 
@@ -20,15 +20,15 @@ def table1(table: Table1, declared: Mapping[str, Declared] | None = None, *, ter
     `declared` adds declared values next to the measured ones. `terminal`: use colours and lines. Published
     values are next to ours unless they are hidden.
     """
-    published = published_values.shown()
+    published = published_values.are_shown()
     parts = [
         f"Table 1 of run {visible(table.run)}: {table.vantages} vantage points, "
         f"{table.repetitions} repetitions, first IPv4 address of each name.\n",
         "The paper's way: probes with the first ACK and the ServerHello in different datagrams.\n",
-        drawn(_paper(table.rows, declared), terminal=terminal),
+        table_text(_paper(table.rows, declared), terminal=terminal),
         _one_vantage(table.rows),
         "By outcome: iack / (iack + coalesced + sh_first), and all probes of the run.\n",
-        drawn(_by_outcome(table.rows), terminal=terminal),
+        table_text(_by_outcome(table.rows), terminal=terminal),
         "max.: highest share at one vantage point in one repetition; variation: highest minus lowest share.\n"
         f"[low, high]: {bootstrap.LEVEL:.0%} percentile bootstrap over names, {table.resamples} resamples, "
         f"seed {table.seed}. -: nothing counted." + (" publ.: IMC 2024, Table 1.\n" if published else "\n"),
@@ -49,7 +49,7 @@ def table3(rows: Sequence[table3s.Table3Row], *, terminal: bool) -> str:
         PrintedColumn("Initial\n[raw]", [_count(row.initial_ack_delay_raw) for row in rows]),
         PrintedColumn("Handshake\n[raw]", [_count(row.handshake_ack_delay_raw) for row in rows]),
     ]
-    published = published_values.shown()
+    published = published_values.are_shown()
     if published:
         columns.append(PrintedColumn("publ. I.\n[ms]", [_repetitions(row.server, "initial") for row in rows]))
         columns.append(
@@ -57,7 +57,7 @@ def table3(rows: Sequence[table3s.Table3Row], *, terminal: bool) -> str:
         )
     parts = [
         "First ACK Delay of each server, read with the default exponent (raw x 8 us), as in the paper.\n",
-        drawn(columns, terminal=terminal),
+        table_text(columns, terminal=terminal),
         "-: no ACK frame in that space. ?: packets could not be opened (no keys)."
         + (" publ.: IMC 2024, Table 3, least and most of three repetitions.\n" if published else "\n"),
     ]
@@ -91,7 +91,7 @@ def _paper(rows: Sequence[Table1Row], declared: Mapping[str, Declared] | None) -
     values = [(declared or {}).get(row.cdn, Declared(row.cdn, None, None, None)) for row in rows]
     has_truth = declared is not None
     theirs = {name: published_values.imc2024("table1", name) for name in table1s.PUBLISHED}
-    published = published_values.shown()
+    published = published_values.are_shown()
 
     def publ(name: str, unit: str) -> PrintedColumn | None:
         cells = [theirs[name].get(row.cdn) for row in rows]

@@ -159,5 +159,5 @@ def test_pto_cases_are_the_measured_medians(made: ReportedRun) -> None:
 def test_a_value_in_a_question_stays_that_value(made: ReportedRun, text: str) -> None:
     with open_store(made.url) as store:
         statement = "SELECT {text:String} AS text, {number:Int64} AS number"
-        answer = question.put(store, statement, {"text": text, "number": -7})
+        answer = question.run_rendered(store, statement, {"text": text, "number": -7})
     assert answer.rows == [{"text": text, "number": -7}]

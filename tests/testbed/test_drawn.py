@@ -133,7 +133,7 @@ def test_the_better_answer_is_a_map_for_each_client() -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(5.8, "5.8"), (-9.94, "−9.9"), (9.96, "10"), (-100, "−100")])
 def test_a_value_in_a_map_is_short(value: float, text: str) -> None:
-    assert map_figures.written(value) == text
+    assert map_figures.short_number(value) == text
 
 
 def test_only_what_varies_both_has_maps() -> None:

@@ -73,12 +73,16 @@ def summary(row: Mapping[str, Any]) -> list[Number]:
     vantages = int(row["vantages"])
     places = f"{vantages} vantage point{'' if vantages == 1 else 's'}"
     return [
-        Number("Names probed", html.whole(row["names"]), f"from {places}"),
-        Number("Instant ACKs", html.measured(row["iack_share"], "share"), f"of {html.whole(row['counted'])}"),
+        Number("Names probed", html.count_text(row["names"]), f"from {places}"),
+        Number(
+            "Instant ACKs",
+            html.value_with_unit(row["iack_share"], "share"),
+            f"of {html.count_text(row['counted'])}",
+        ),
         Number(
             "Median delay",
-            html.measured(row["delay_p50_us"], "us"),
-            f"ACK to ServerHello, of {html.whole(row['delays'])}",
+            html.value_with_unit(row["delay_p50_us"], "us"),
+            f"ACK to ServerHello, of {html.count_text(row['delays'])}",
         ),
         Number(
             "Newest run", str(row["first_day"] or "n/a"), str(row["run"]), run_reports.address(row["run"])
@@ -103,7 +107,7 @@ def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, st
     ]
     cells_by_x = {
         row[panel.x]: [
-            TableCell(html.whole(row[panel.counts])),
+            TableCell(html.count_text(row[panel.counts])),
             *(_cell(panel, row, name) for name in panel.y),
         ]
         for row in rows
@@ -114,7 +118,7 @@ def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, st
             x: [TableCell(cell.text, cell.value, cells[0].text) for cell in cells[1:]]
             for x, cells in cells_by_x.items()
         }
-    if panel.reference and published_values.shown():
+    if panel.reference and published_values.are_shown():
         columns.append(TableColumn(panel.reference.label, published=True))
         published = _published(panel.reference, panel.chart, page_filters)
         cells_by_x = {
@@ -137,7 +141,7 @@ def _by_series(panel: Panel, rows: Sequence[Mapping[str, Any]]) -> PanelTable:
     cells_by_x: dict[Any, dict[str, TableCell]] = {}
     for row in rows:
         cell = _cell(panel, row, panel.y[0])
-        count = html.whole(row[panel.counts])
+        count = html.count_text(row[panel.counts])
         cells_by_x.setdefault(row[panel.x], {})[row[panel.series]] = TableCell(cell.text, cell.value, count)
     page = panel.links.get(panel.series, "")
     columns = [TableColumn(html.plain(name), address(page, name) if page else "") for name in shown]
@@ -153,7 +157,7 @@ def _plain(
     panel: Panel, rows: Sequence[Mapping[str, Any]], page_filters: Mapping[str, str], numbers: set[str]
 ) -> PanelTable:
     columns = [TableColumn(panel.label(name), is_text=name not in numbers) for name in panel.y]
-    shown = panel.reference if published_values.shown() else None
+    shown = panel.reference if published_values.are_shown() else None
     published = _published(shown, panel.chart, page_filters) if shown else {}
     if shown:
         columns.append(TableColumn(shown.label, published=True))
@@ -188,9 +192,9 @@ def _cell(panel: Panel, row: Mapping[str, Any], name: str) -> TableCell:
         # Numbers of ASes are names.
         str(value)
         if name.endswith("asn") and value is not None
-        else html.measured(value, panel.unit_of(name)),
+        else html.value_with_unit(value, panel.unit_of(name)),
         None if value is None or isinstance(value, str | bool | list) else float(value),
-        html.whole(row[count]) if count else "",
+        html.count_text(row[count]) if count else "",
         address(link, value) if link and value else "",
     )
 
@@ -212,7 +216,7 @@ def _quantile(panel: Panel, name: str) -> str:
 def _reference(panel: Panel, value: float | None) -> TableCell:
     if value is None:
         return TableCell("")
-    return TableCell(html.measured(value, panel.unit), value)
+    return TableCell(html.value_with_unit(value, panel.unit), value)
 
 
 def _published(reference: Reference, chart: str, page_filters: Mapping[str, str]) -> dict[str, float]:
