@@ -232,7 +232,7 @@ def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:
         host = enter.host_in(prefix)
         if name not in names or host is None:
             continue
-        on = enter.is_on(host)
+        on = enter.is_on_host(host)
         if not (is_lab() if on is None else on):
             raise UsageError(
                 f"stage {name} runs on the lab's host {host}, but this is another host: omit --here, or run "

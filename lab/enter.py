@@ -46,7 +46,7 @@ def host_in(command: Sequence[str]) -> str | None:
     return None
 
 
-def is_on(host: str) -> bool | None:
+def is_on_host(host: str) -> bool | None:
     """Return whether this process is on that lab host; `None` if there is no such namespace."""
     try:
         return (namespaces.NETNS / host).samefile("/proc/self/ns/net")

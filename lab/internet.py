@@ -120,7 +120,7 @@ def _edge_host(name: str, block4: IPv4Network, block6: IPv6Network, addresses: I
 def _served(name: str, kind: HostKind) -> tuple[str, ...]:
     """Return the additional addresses for a host that is not an edge."""
     if kind == "mirror":
-        return tuple(site.ip for site in mirror_sites.on(name) if site.ip is not None)
+        return tuple(site.ip for site in mirror_sites.sites_of_host(name) if site.ip is not None)
     if kind != "files":
         return ()
     return tuple(site.ip for site in file_sites.sites() if site.ip is not None and not site.is_unserved)

@@ -27,7 +27,7 @@ from lab.site import plan
 from lab.site.announce import announce
 from lab.site.plan import API_PORT, Level, SiteFolder, SiteProgram
 from lab.site.processes import kill, left_over
-from lab.site.run import Programs, enter, once
+from lab.site.run import Programs, enter, run_to_end
 from lab.state import StateFolder, locate
 
 
@@ -56,7 +56,7 @@ def start_site(programs: Programs, port: int) -> None:
             print_line("preparing Airflow's database")
             airflow = [*enter(site.lab.folder, "centre"), sys.executable, "-P", "-m", "airflow"]
             log = site.logs / "prepare.log"
-            once([*airflow, "db", "migrate"], plan.centre_environment(site), log, "airflow db migrate")
+            run_to_end([*airflow, "db", "migrate"], plan.centre_environment(site), log, "airflow db migrate")
         if level is Level.WORK:
             set_pools(programs.page, site.secrets.admin_password(), pools)
         print_line(f"starting {level.description}")

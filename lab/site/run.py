@@ -16,7 +16,7 @@ import requests
 
 from firstflight.errors import FirstflightError
 from lab.site.plan import Level, SiteFolder, SiteProgram
-from lab.site.processes import MARK, descendants, identities, kill, left_over, living, record
+from lab.site.processes import MARK, alive, descendants, identities, kill, left_over, record
 
 READY_S = 180.0
 ANSWER_S = 120.0
@@ -162,7 +162,7 @@ class Programs:
             for started in level_programs:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.1, deadline - time.monotonic()))
-        survivors = {*living(tree), *left_over(self.site.folder)}
+        survivors = {*alive(tree), *left_over(self.site.folder)}
         killed = identities(survivors)
         kill(survivors)
         for started in programs:
@@ -170,7 +170,7 @@ class Programs:
         self.started.clear()
         # Includes descendants: on a busy machine, a killed process takes time to exit.
         deadline = time.monotonic() + GONE_S
-        while living(killed) and time.monotonic() < deadline:
+        while alive(killed) and time.monotonic() < deadline:
             time.sleep(0.05)
 
 
@@ -179,7 +179,7 @@ def enter(lab: Path, host: str) -> list[str]:
     return [sys.executable, "-P", "-m", "cli", "lab", "exec", "--state", str(lab), host]
 
 
-def once(argv: list[str], env: Mapping[str, str], log: Path, title: str) -> None:
+def run_to_end(argv: list[str], env: Mapping[str, str], log: Path, title: str) -> None:
     """Run a program and wait; FirstflightError with the last output if it fails."""
     with log.open("ab") as output:
         done = subprocess.run(

@@ -16,7 +16,7 @@ from typing import Any
 
 import requests
 
-from lab.site.processes import descendants, identities, kill, left_over, living
+from lab.site.processes import alive, descendants, identities, kill, left_over
 from tests.airflow.conftest import TREE
 
 ENDED = ("success", "failed")
@@ -62,7 +62,7 @@ class RunningSite:
         try:
             self.process.wait(60 * BUSY)
         finally:
-            left = sorted({*living(everything), *left_over(self.folder)})
+            left = sorted({*alive(everything), *left_over(self.folder)})
             kill(left)
         assert left == [], f"the site left processes behind: {left}; {self.log_file.read_text()}"
         assert self.process.returncode == 0, self.log_file.read_text()

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import requests
 
-from lab.site.processes import descendants, identities, living
+from lab.site.processes import alive, descendants, identities
 from orchestration.site import machine_metrics
 from tests.airflow.conftest import TREE
 from tests.airflow.site import RunningSite, raised, wait_for
@@ -101,7 +101,7 @@ def _reload(master: int) -> None:
     """Make nginx reload its configuration, and wait until no process serves with the old one."""
     old = [process for process in identities(descendants([master])) if process[0] != master]
     os.kill(master, signal.SIGHUP)
-    wait_for(lambda: not living(old), 30, lambda: living(old))
+    wait_for(lambda: not alive(old), 30, lambda: alive(old))
 
 
 def _fetch(site: RunningSite, dag: str) -> dict[str, Any]:
