@@ -37,7 +37,7 @@ def _listed(names: Sequence[str]) -> str:
 
 _HELP = f"""Run stages of a run, one after the other.
 
-Stages are {_listed(stages.names(stages.always()))}. The settings can also enable
+Stages are {_listed(stages.names(stages.by_default()))}. The settings can also enable
 {_listed(stages.names(stages.optional()))}. If the settings give a command for the vantage point or for the
 centre, that command runs stages that send or fetch. Finished stages are skipped; interrupted stages
 continue. If the run's stop file exists, the stage sends nothing (exit 130).

@@ -49,10 +49,10 @@ def command(
     if dry_run:
         for line in preview.describe(in_force, RunPlan.WATCH, periods):
             terminal.echo(line)
-        check_before(every.before(in_force, may_send=False), dry_run=True)
+        check_before(every.before_campaign(in_force, may_send=False), dry_run=True)
         return
     every.check_names(in_force)
-    check_before(every.before(in_force, may_send=True), dry_run=False)
+    check_before(every.before_campaign(in_force, may_send=True), dry_run=False)
     run = Run.create(in_force, text, given)
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
     terminal.echo(f"run {run.id}: {run.path}", err=True)

@@ -243,7 +243,7 @@ def _signal_session(pid: int, signum: int) -> None:
         os.killpg(pid, signum)
 
 
-async def together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
+async def run_together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Run tasks concurrently; return their results in order. If one raises, stop the others first."""
     running = [asyncio.create_task(task) for task in tasks]
     try:

@@ -279,7 +279,7 @@ def optional() -> list[Stage]:
     return [stage for stage in STAGES if stage.enabled_by in disabled]
 
 
-def always() -> list[Stage]:
+def by_default() -> list[Stage]:
     """Return the stages that run by default."""
     return [stage for stage in STAGES if stage not in optional()]
 
@@ -289,14 +289,14 @@ def at_centre() -> list[Stage]:
     return [stage for stage in STAGES if stage.scope is Scope.RUN and stage.enabled_by is None]
 
 
-def once() -> list[Stage]:
+def once_per_run() -> list[Stage]:
     """Return all stages that run once per run, at the centre."""
     return [stage for stage in STAGES if stage.scope is Scope.RUN]
 
 
 def measuring_once() -> list[Stage]:
     """Return the stages that measure from the centre, once per run, if the settings enable them."""
-    return [stage for stage in once() if stage.enabled_by is not None]
+    return [stage for stage in once_per_run() if stage.enabled_by is not None]
 
 
 def enabling(*names: str) -> dict[str, dict[str, bool]]:
@@ -314,7 +314,7 @@ def at_vantage(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:
     return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.KEY and s.sends]
 
 
-def afterwards(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:
+def processing(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:
     """Return the stages that process a vantage point's measurements, in order; they send nothing.
 
     With settings, only enabled ones.
@@ -328,7 +328,7 @@ def scheduled(plan: RunPlan) -> list[Stage]:
     A scan omits stages with separate schedules.
     """
     chosen = [s for s in at_vantage(plan) if not (s.apart and plan is RunPlan.SCAN)]
-    return [*chosen, *afterwards(plan), named(LOAD)]
+    return [*chosen, *processing(plan), named(LOAD)]
 
 
 def measuring(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:

@@ -116,7 +116,7 @@ def test_the_order_of_a_plan(
         return [stage.name for stage in chosen if stage.name in KNOWN]
 
     assert names(stages.at_vantage(plan, found)) == sending
-    assert names(stages.afterwards(plan, found)) == later
+    assert names(stages.processing(plan, found)) == later
     assert names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
     mains = {RunPlan.SCAN: "probe", RunPlan.WATCH: "watch", RunPlan.SURVEY: "tcp_options"}
     mains[RunPlan.DOWNLOADS] = "download"
@@ -149,7 +149,7 @@ def test_stages_of_the_centre_are_no_inputs(tmp_path: Path) -> None:
     on = settings.load(tmp_path / "c.toml", ["crawl.enabled=true"])[0]
     off = settings.load(tmp_path / "c.toml")[0]
     assert stages.names(stages.at_centre()) == ["targets", "as_data"]
-    assert stages.names(stages.once()) == ["targets", "as_data", "crawl"]
+    assert stages.names(stages.once_per_run()) == ["targets", "as_data", "crawl"]
     assert stages.names(stages.from_centre(RunPlan.SCAN, on)) == ["crawl"]
     assert stages.from_centre(RunPlan.SCAN, off) == stages.from_centre(RunPlan.WATCH, on) == []
     assert "crawl" in on.model_dump() and "crawl" not in off.model_dump()

@@ -43,7 +43,7 @@ def of_doctor(settings: Settings, vantage: Vantage | None, *, centre: bool) -> I
         yield stored.contents(settings)
 
 
-def before(settings: Settings, *, may_send: bool, is_new: bool = True) -> Iterator[Finding]:
+def before_campaign(settings: Settings, *, may_send: bool, is_new: bool = True) -> Iterator[Finding]:
     """Yield the findings that matter before a campaign's first fetch, of the parts on this machine.
 
     `may_send` False: for a dry run. `is_new` False: the run is resumed, and its ports may belong to an engine

@@ -70,7 +70,7 @@ def outstanding(run: Run) -> Iterator[str]:
     for name in stages.names([*stages.at_centre(), *stages.from_centre(plan, settings)]):
         if not run.done(name):
             yield f"to do: {name}"
-    names = stages.names([*stages.at_vantage(plan, settings), *stages.afterwards(plan, settings)])
+    names = stages.names([*stages.at_vantage(plan, settings), *stages.processing(plan, settings)])
     for repetition in range(1, int(run.manifest["repetitions"]) + 1):
         for vantage in run.settings.vantage:
             for key in stages.keys(run, vantage.name, repetition):

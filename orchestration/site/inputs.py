@@ -40,7 +40,7 @@ class Mismatch(FirstflightError):
 
 def publish(run: Run) -> list[dict[str, Any]]:
     """Write RUN/inputs.json at the centre and return the files: name, bytes, sha256."""
-    folders = [run.layout.stage(name) for name in stages.names(stages.once())] + [run.layout.lists]
+    folders = [run.layout.stage(name) for name in stages.names(stages.once_per_run())] + [run.layout.lists]
     paths = [run.layout.settings, run.layout.config]
     paths += sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir())
     read = (run.layout.targets, run.layout.crawl("download_file"))

@@ -25,7 +25,7 @@ from orchestration.site.ceilings import Ceilings
 from orchestration.site.vantage_points import SiteVantagePoint
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
-FOLDERS = (*stages.names(stages.once()), LISTS)
+FOLDERS = (*stages.names(stages.once_per_run()), LISTS)
 # Settings (section, key) that may name a file; it travels with the lists.
 FILES = (("handshake", "roots"), ("crawl", "roots"), ("download", "roots"), ("download", "targets"))
 MAX_FILES = 1000

@@ -181,7 +181,7 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
         parts.setdefault(upload.run.id, []).append(upload)
     left_out = {run_error.run.id for run_error in broken}
     runs = [run for run in Run.all() if run.id not in left_out]
-    newest = {_newest(runs, name) for name in stages.names(stages.once())}
+    newest = {_newest(runs, name) for name in stages.names(stages.once_per_run())}
     removed = []
     # Move each run aside first, atomically. After a kill, the next call removes the rest.
     aside = runs_root() / _ASIDE
