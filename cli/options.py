@@ -44,7 +44,7 @@ def write(answer: FormattedAnswer, *, given: str | None, wide: bool) -> None:
     if given is not None or found != table.FORMAT:
         stdout.write(terminal.answer(content, found, terminal=sys.stdout.isatty()))
         return
-    text, hidden = table.drawn(content, wide=wide)
+    text, hidden = table.table_text(content, wide=wide)
     stdout.write(text.encode())
     if hidden:
         columns = "1 column" if len(hidden) == 1 else f"{len(hidden)} columns"

@@ -57,7 +57,7 @@ class _Column:
         return piece + spaces if self.is_text else spaces + piece
 
 
-def drawn(content: bytes, *, wide: bool = False, width: int | None = None) -> tuple[str, list[str]]:
+def table_text(content: bytes, *, wide: bool = False, width: int | None = None) -> tuple[str, list[str]]:
     """Return the rows of an answer in FORMAT as a table, and the names of omitted columns.
 
     `width` in characters (`None`: the terminal's). An answer without rows gives an empty text.
