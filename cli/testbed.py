@@ -281,7 +281,7 @@ def show(
     if part == "trials" or output_format == "jsonl":
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
-        notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
+        notes = "".join(f"{note}\n" for note in versions.multiple_versions(versions.of(rows)))
         text = terminal.lines(found.summary().text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
@@ -308,7 +308,7 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
         without = [source for source in derived.sources if source not in found]
-        notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
+        notes = "".join(f"{note}\n" for note in versions.multiple_versions(versions.of(rows)))
         text = terminal.lines(derived.summary(lines, without).text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
@@ -347,7 +347,7 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
         for experiment_name in [name] if name else experiment_files.names():
             chosen = experiment.chosen(experiment_files.find(experiment_name), _patterns(cells))
             sample = chosen if cells else compare_runs.sample(chosen)
-            for pair in compare_runs.twice(experiment_name, sample, seeds, jobs):
+            for pair in compare_runs.run_twice(experiment_name, sample, seeds, jobs):
                 hashes = sorted({str(digest) for digest in pair.hashes if digest is not None})
                 failed += pair.failed
                 differing += not (pair.failed or pair.same)

@@ -141,7 +141,7 @@ def seconds(value_ms: float | None) -> str:
     return "-" if value_ms is None else f"{value_ms / 1000:.2f}"
 
 
-def between(low: float | None, high: float | None) -> str:
+def range_text(low: float | None, high: float | None) -> str:
     """Return a range, or its one value; `-` for null."""
     if low is None or high is None:
         return "-"

@@ -108,7 +108,7 @@ def run(
             "HOME": str(scratch.absolute()),
         }
         with (scratch / "console").open("wb") as console, processor.reserved(cache()) as processors:
-            with processor.only(processors):
+            with processor.restricted_to(processors):
                 process = children.start(
                     command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
                 )

@@ -86,7 +86,7 @@ def cells(experiment: AckAsymmetry, folder: Path, rows: Sequence[Row]) -> list[A
     return [_asymmetric(cell, cell_rows, folder) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def late(packets: Sequence[Packet]) -> Late | None:
+def second_half(packets: Sequence[Packet]) -> Late | None:
     """Return the second half of a transfer; `None` if it is too short. `packets`: rows of quic_packet."""
     datagrams = {packet["frame_number"]: packet for packet in packets}
     sent = [packet for packet in datagrams.values() if not packet["from_client"]]
@@ -116,7 +116,7 @@ def _asymmetric(cell: Cell, rows: Sequence[Row], folder: Path) -> Asymmetric:
     halves = [
         measured
         for packets in captured_packets.connections(folder, ended)
-        if (measured := late(packets)) is not None
+        if (measured := second_half(packets)) is not None
     ]
     complete = [half for half in halves if half.ack_bytes is not None]
     mbit = median_of(halves, lambda half: half.mbit)

@@ -25,7 +25,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.path_part import Qdisc
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.measures.sending.windows import CongestionWindow, reduced, rolling_ns
+from testbed.measures.sending.windows import CongestionWindow, reductions, rolling_ns
 from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import lateness
 from testbed.trials.captures.block_files import SENDER_LOG, SENT, TRIALS
@@ -158,7 +158,9 @@ def _launches(experiment: LaunchTimes, cell: Cell, rows: Sequence[Row], folder: 
     logs = [logged for block_rows in blocks.values() for logged in _of_block(folder, block_rows)]
     late_launches = [lateness_ns for lateness_ns, _ in logs if lateness_ns]
     windows = [trial_windows for _, trial_windows in logs if trial_windows]
-    back = [[reduction[1] is not None for reduction in reduced(trial_windows)] for trial_windows in windows]
+    back = [
+        [reduction[1] is not None for reduction in reductions(trial_windows)] for trial_windows in windows
+    ]
     first = windows[0] if windows else []
     return Launches(
         cell=cell.name,

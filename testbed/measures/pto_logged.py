@@ -14,7 +14,7 @@ from testbed.experiment.published import range_of
 from testbed.measures import Measure, Results, rtt_updates
 from testbed.measures.gains import trend
 from testbed.measures.rtt_updates import Logged
-from testbed.summary import Check, SummaryPage, between, number, page
+from testbed.summary import Check, SummaryPage, number, page, range_text
 from testbed.trials.cell_rows import difference
 from testbed.trials.trial_row import Row
 
@@ -80,7 +80,7 @@ def summary(experiment: PtoLogged, lines: Sequence[OwnPto]) -> SummaryPage:
         PrintedColumn("gain\nlog", [number(line.pto_gain_ms, 1) for line in completed]),
         PrintedColumn("\npackets", [number(line.rfc_gain_ms, 1) for line in completed]),
         PrintedColumn(
-            "\npublished", [between(line.published_low_ms, line.published_high_ms) for line in completed]
+            "\npublished", [range_text(line.published_low_ms, line.published_high_ms) for line in completed]
         ),
         PrintedColumn("logs\nWFC", [str(line.wfc_logs) for line in completed]),
         PrintedColumn("\nIACK", [str(line.iack_logs) for line in completed]),

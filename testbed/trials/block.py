@@ -210,7 +210,7 @@ def job(block: TrialBlock) -> dict[str, Any]:
     }
 
 
-def left(block: TrialBlock, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
+def artifact_rows(block: TrialBlock, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
     """Return the rows for the files of testbed/trials/inside.py in `folder`, and its standard error.
 
     `of_run`: columns that all trials share.
@@ -247,7 +247,7 @@ def _trials(block: TrialBlock, folder: Path) -> list[Row]:
             raise
         return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
-    return left(
+    return artifact_rows(
         block,
         folder,
         done.stderr,

@@ -75,7 +75,7 @@ class Twice:
         return not self.failed and self.hashes[0] == self.hashes[1]
 
 
-def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
+def run_twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
     """Run the first block of each cell twice, and yield the results.
 
     Cells that are not repeatable or have an unavailable stack are skipped. UsageError if guests cannot start

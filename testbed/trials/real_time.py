@@ -64,7 +64,7 @@ def run(block: TrialBlock, folder: Path) -> Real:
     log = folder / "lateness.csv"
     late_ns = [int(row["late_ns"]) for row in link_log.rows(log) if row["late_ns"]] if log.is_file() else []
     kernel = f"{os.uname().release}, in real time"
-    return Real(blocks.left(block, folder, stderr, kernel=kernel), late_ns)
+    return Real(blocks.artifact_rows(block, folder, stderr, kernel=kernel), late_ns)
 
 
 def _limit_s(block: TrialBlock) -> float:

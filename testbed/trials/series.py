@@ -106,7 +106,9 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
             f"{folder} has results of {len(names)} of these {len(chosen)} cells: give --resume to keep them "
             "and do the others, or another folder by --out"
         )
-    return SeriesPlan(out, tuple(missing), tuple(present), tuple(repeated), tuple(versions.older(recorded)))
+    return SeriesPlan(
+        out, tuple(missing), tuple(present), tuple(repeated), tuple(versions.version_differences(recorded))
+    )
 
 
 def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:

@@ -121,7 +121,7 @@ def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     cells = find("iack-browsers").cells()
     assert len(cells) == 20
     assert compare_runs.sample(cells) == []
-    assert list(compare_runs.twice("iack-browsers", cells, 1, 1)) == []
+    assert list(compare_runs.run_twice("iack-browsers", cells, 1, 1)) == []
     planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
     assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * estimate.BROWSER_CPU_S)
     body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})

@@ -305,7 +305,7 @@ def test_a_missing_build_ends_a_series_before_its_first_guest(
     built.setattr(kernel, "find", find_kernel)
     refused("there is no kernel of this configuration in", CELL)
     with pytest.raises(UsageError, match="there is no kernel"):
-        next(compare_runs.twice("own", [CELL], 1, 1))
+        next(compare_runs.run_twice("own", [CELL], 1, 1))
     assert started == []
     assert not (tmp_path / "out").exists()
 
@@ -328,7 +328,7 @@ def test_guests_start_while_they_fit_into_memory(
 def test_both_runs_of_a_cell_may_be_guests_at_a_time() -> None:
     for jobs, why in ((1, "a guest of 17404 MB"), (8, "2 guests at a time, which take up to 34808 MB")):
         with pytest.raises(UsageError, match=why):
-            next(compare_runs.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
+            next(compare_runs.run_twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
 
 
 def test_a_series_that_ends_early_has_its_record_file(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reports.tables.columns import PrintedColumn
 from testbed.measures.gains import rtt_lines, trend
 from testbed.measures.gains.gain import SAME_MS, Gain, Gains, Judged
-from testbed.summary import UNAVAILABLE, Check, SummaryPage, between, number, page
+from testbed.summary import UNAVAILABLE, Check, SummaryPage, number, page, range_text
 
 _UNAVAILABLE = "unavailable"
 
@@ -121,7 +121,7 @@ def _columns(lines: Sequence[Gain], judged: Judged) -> list[PrintedColumn]:
         ("\ngain", "published_gain_ms"),
     )
     more = [line.more or "-" for line in lines]
-    ranges = [between(line.published_low_ms, line.published_high_ms) for line in lines]
+    ranges = [range_text(line.published_low_ms, line.published_high_ms) for line in lines]
     return [
         PrintedColumn("server\n", [line.server for line in lines], right=False),
         PrintedColumn("client\n", [line.client for line in lines], right=False),

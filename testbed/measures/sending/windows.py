@@ -19,7 +19,7 @@ class CongestionWindow:
     lost: int
 
 
-def reduced(
+def reductions(
     windows: Sequence[CongestionWindow],
 ) -> Iterator[tuple[CongestionWindow, CongestionWindow | None]]:
     """Yield each reduction, and the rollback of the window before the next reduction, or `None`.
@@ -42,7 +42,7 @@ def reduced(
 def rolling_ns(windows: Sequence[CongestionWindow]) -> int:
     """Return the longest time, in ns, in which every reduction was rolled back to the same window."""
     longest = begun = size = 0
-    for reduction, back in reduced(windows):
+    for reduction, back in reductions(windows):
         if back is None:
             size = 0
             continue

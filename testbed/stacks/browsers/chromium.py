@@ -54,7 +54,7 @@ class Chromium:
     """A running Chromium."""
 
     def __init__(self, way: session.Way, home: Path, _end: float) -> None:
-        session.trust(Path(way.roots), home / ".pki/nssdb")
+        session.make_trust_database(Path(way.roots), home / ".pki/nssdb")
         address = f"[{way.ip}]" if ":" in way.ip else way.ip
         arguments = (
             *_ARGUMENTS,

@@ -98,7 +98,7 @@ class Firefox:
 
     def __init__(self, way: session.Way, home: Path, end: float) -> None:
         profile = home / "profile"
-        session.trust(Path(way.roots), profile)
+        session.make_trust_database(Path(way.roots), profile)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -141,7 +141,7 @@ def printed(name: str, *arguments: str) -> str:
     return stdout
 
 
-def trust(roots: Path, database: Path) -> None:
+def make_trust_database(roots: Path, database: Path) -> None:
     """Make a database of certificates (NSS) that trusts a PEM file; FirstflightError if it cannot."""
     database.mkdir(parents=True, exist_ok=True)
     store_name = f"sql:{database}"
