@@ -46,7 +46,7 @@ def ask(
         return answers
 
 
-def between(answers: list[ReceivedDatagram]) -> float:
+def first_gap_us(answers: list[ReceivedDatagram]) -> float:
     """Return the time from the first datagram to the second."""
     return answers[1].at_us - answers[0].at_us
 
@@ -154,7 +154,7 @@ def test_quiche_sends_its_certificate_late(quiche: RunningServer) -> None:
     assert answers[0].frames() == ["ack", "crypto"]
     assert not answers[0].has_handshake
     assert answers[1].has_handshake
-    assert waits(quiche, "sh-then-certificate.large.test", CERTIFICATE_DELAY_US, between)
+    assert waits(quiche, "sh-then-certificate.large.test", CERTIFICATE_DELAY_US, first_gap_us)
 
 
 def test_aioquic_acknowledges_at_once_without_padding(aioquic: RunningServer) -> None:
