@@ -56,7 +56,7 @@ def stage(run: Run, key: StageKey) -> None:
     if not key.shard.is_whole:
         # A vantage point does one download at a time: its shards would disturb each other.
         raise UsageError(
-            f"{key.vantage} has {key.shard.of} shards, and downloads cannot be divided: use settings with "
+            f"{key.vantage} has {key.shard.count} shards, and downloads cannot be divided: use settings with "
             "shards = 1 for them; nothing was sent"
         )
     with run.stage(NAME, key) as report:

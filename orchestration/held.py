@@ -35,14 +35,14 @@ class StageInput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.let_go()
+        self.close_input()
         os.close(self._read)
 
     def fileno(self) -> int:
         """Return the descriptor to start the command with."""
         return self._read
 
-    def let_go(self) -> None:
+    def close_input(self) -> None:
         """Close the input."""
         if self._write >= 0:
             os.close(self._write)

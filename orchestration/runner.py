@@ -142,7 +142,7 @@ async def _ends_by_input(process: asyncio.subprocess.Process, held: StageInput) 
 
     The command may still be connecting.
     """
-    held.let_go()
+    held.close_input()
     deadline = time.monotonic() + CONNECT_S
     while not held.is_forwarded() and process.returncode is None:
         if time.monotonic() > deadline:

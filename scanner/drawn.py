@@ -60,7 +60,7 @@ class DrawnEngineStage(DrawnStage, EngineStage):
         seed = int(run.manifest["seed"]) ^ int(derive(str(run.manifest["cid_key"]), key, 7, self.name), 16)
         return [
             ("--targets", self.folder / "targets.csv"),
-            ("--rate", number(section.rate / key.shard.of)),
+            ("--rate", number(section.rate / key.shard.count)),
             ("--timeout", number(section.timeout_s)),
             ("--seed", seed),
             *shared_options(

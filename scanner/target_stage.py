@@ -60,7 +60,7 @@ class TargetStage(ABC):
         return self.run.settings.probe.port
 
     @property
-    def shown(self) -> str:
+    def progress_label(self) -> str:
         """The stage's name in progress."""
         return f"{self.key.vantage} {self.name} {self.key.repetition}" + self.key.of_shard(" shard ")
 
@@ -172,14 +172,14 @@ class EngineStage(TargetStage):
         # summary now.
         if plan.num_rows <= done and (plan.num_rows == 0 or (self.folder / "summary.json").is_file()):
             return
-        between.wait(self.run, between.pause_s(self.run.settings), self.engine.kept)
+        between.wait(self.run, between.pause_s(self.run.settings), self.engine.after_stop)
         run = EngineRun(
             run=self.run,
             engine=self.engine,
             folder=self.folder,
             log=self.log,
             label=self.label,
-            shown=self.shown,
+            progress_label=self.progress_label,
             total=plan.num_rows,
             asn_of=self.mapper.asn,
             report=report,

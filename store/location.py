@@ -36,7 +36,7 @@ class EmbeddedLocation:
     path: Path
 
     @property
-    def shown(self) -> str:
+    def public_url(self) -> str:
         """The address for messages and reports."""
         return f"chdb:{self.path}"
 
@@ -176,4 +176,4 @@ def locked_store(location: EmbeddedLocation, wait_s: float) -> AbstractContextMa
 
 def no_tables(location: Location) -> str:
     """Return the message for a store without tables."""
-    return no_tables_message(location.path if isinstance(location, EmbeddedLocation) else location.shown)
+    return no_tables_message(location.path if isinstance(location, EmbeddedLocation) else location.public_url)

@@ -95,7 +95,7 @@ class ServerStore:
     @property
     def location(self) -> str:
         """Host, port and database."""
-        return self._location.shown
+        return self._location.public_url
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> None:
         """Run one statement that returns no rows."""

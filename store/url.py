@@ -43,7 +43,7 @@ class ServerLocation:
     retry_for: float = 60.0
 
     @property
-    def shown(self) -> str:
+    def public_url(self) -> str:
         """The address for messages, without user and password."""
         return f"clickhouse://{host_and_port(self.host, self.port)}/{self.database}"
 

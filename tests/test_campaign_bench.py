@@ -57,7 +57,7 @@ def test_costs_grow_by_a_straight_line_and_the_routing_table_does_not() -> None:
     ],
 )
 def test_each_limit_and_goal_counts(row: StageRow, kept: bool) -> None:
-    assert verdict([row, StageRow("report", {})], []).kept is kept
+    assert verdict([row, StageRow("report", {})], []).within_limits is kept
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_each_limit_and_goal_counts(row: StageRow, kept: bool) -> None:
 )
 def test_memory_counts_as_measured(row: StageRow, kept: bool) -> None:
     straight_line = [StageRow("probe", {}, 921.0), StageRow("load", {}, 2015.0)]
-    assert verdict(straight_line, [row, StageRow("report", {}, 10.0)]).kept is kept
+    assert verdict(straight_line, [row, StageRow("report", {}, 10.0)]).within_limits is kept
 
 
 def test_the_parts_are_all_but_what_starts_the_stages() -> None:

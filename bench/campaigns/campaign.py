@@ -64,7 +64,7 @@ def main() -> int:
     print("\n".join(table(many)))
     campaign_verdict = verdict(many, measured[1])
     print(campaign_verdict)
-    return int(not campaign_verdict.kept)
+    return int(not campaign_verdict.within_limits)
 
 
 def _measured(world: CampaignWorld) -> list[StageRow]:

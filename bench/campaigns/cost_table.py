@@ -144,7 +144,7 @@ class CostVerdict:
     capture_gb: float
 
     @property
-    def kept(self) -> bool:
+    def within_limits(self) -> bool:
         """Whether no limit and no goal is exceeded."""
         return (
             self.cpu_s <= LIMIT_CPU_S

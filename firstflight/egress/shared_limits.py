@@ -21,15 +21,15 @@ TURN_IN_PAUSES = 5
 
 @dataclass(frozen=True)
 class ProbeTurn:
-    """Turns of vantage point or shard `index` of `of`: `length_s` seconds, including a final `pause_s`."""
+    """Turns of vantage point or shard `index` of `count`: `length_s` seconds, including a final `pause_s`."""
 
     index: int
-    of: int
+    count: int
     length_s: float
     pause_s: float
 
     def __str__(self) -> str:
-        return f"{self.index}/{self.of}:{self.length_s:.3f}:{self.pause_s:.3f}"
+        return f"{self.index}/{self.count}:{self.length_s:.3f}:{self.pause_s:.3f}"
 
 
 def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> ProbeTurn | None:

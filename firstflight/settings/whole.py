@@ -120,7 +120,9 @@ class Settings(Section):
         ports = vantage.ports or self.probe.ports
         if not shard.is_whole:
             first, last = map(int, ports.split("-"))
-            begin, end = (first + (last - first + 1) * n // shard.of for n in (shard.index, shard.index + 1))
+            begin, end = (
+                first + (last - first + 1) * n // shard.count for n in (shard.index, shard.index + 1)
+            )
             ports = f"{begin}-{end - 1}"
         if half is None:
             return ports

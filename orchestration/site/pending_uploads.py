@@ -101,7 +101,7 @@ def is_loaded(run: Run, key: StageKey) -> bool:
 
     Output that was loaded into another store than the current one is still pending.
     """
-    store = location.find(run.settings.store.url).shown
+    store = location.find(run.settings.store.url).public_url
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
     def loaded_after_all(of: StageKey | None) -> bool:

@@ -211,7 +211,7 @@ def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
                 (
                     part.pool,
                     1,
-                    f"{_of_scan(part.shard)} at a time, {most.format(vantage.scan_rate / part.shard.of)}",
+                    f"{_of_scan(part.shard)} at a time, {most.format(vantage.scan_rate / part.shard.count)}",
                 )
                 for part in vantage.scan_parts
             ),

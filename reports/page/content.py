@@ -40,7 +40,7 @@ class Content:
     table: table1.Table1 | None
     outcomes: QueryAnswer
     reasons: QueryAnswer
-    shown: Figure8Choice | None
+    figure8_choice: Figure8Choice | None
     figure8: delay.Delays | None
     figure14: delay.Delays
     figure10: ack_delay.Differences
@@ -68,14 +68,14 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         )
     known = provenance.read(run, run_row.rows)
     outcomes = ask(store, "outcomes", run=run)
-    shown = _figure8_choice(ask(store, "figure8_choices", **when), vantage, day)
+    choice = _figure8_choice(ask(store, "figure8_choices", **when), vantage, day)
     cities = known.cities
     figure8 = None
-    if shown is not None:
-        title = f"{cities.get(shown.vantage, shown.vantage)}, {shown.day}"
-        figure8 = delay.at_vantage(store, run, shown.vantage, shown.day, title)
+    if choice is not None:
+        title = f"{cities.get(choice.vantage, choice.vantage)}, {choice.day}"
+        figure8 = delay.at_vantage(store, run, choice.vantage, choice.day, title)
     figure4 = first_pto.collect(store, when)
-    near = shown.vantage if shown else None
+    near = choice.vantage if choice else None
     return Content(
         provenance=known,
         run_answer=run_row,
@@ -84,7 +84,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         table=table1.collect(store, run) if outcomes.rows else None,
         outcomes=outcomes,
         reasons=ask(store, "reasons", **when),
-        shown=shown,
+        figure8_choice=choice,
         figure8=figure8,
         figure14=delay.all_vantages(store, when, cities),
         figure10=ack_delay.collect(store, when),

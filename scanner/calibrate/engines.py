@@ -92,7 +92,7 @@ def _handshake(run: Run, key: StageKey, folder: Path) -> list[str]:
     vantage = settings.vantage_named(key.vantage)
     options: Options = [
         ("--targets", folder / "targets.csv"),
-        ("--rate", number(settings.calibrate.rate / key.shard.of)),
+        ("--rate", number(settings.calibrate.rate / key.shard.count)),
         ("--timeout", number(settings.handshake.timeout_s)),
         ("--ports", settings.ports_at(vantage, shard=key.shard)),
         ("--seed", _seed(run, key, folder)),

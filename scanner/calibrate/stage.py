@@ -61,7 +61,7 @@ class CalibrateStage(DrawnStage):
         def limit() -> str | None:
             return process.limit_of(current)
 
-        with Progress(self.folder, self.shown, 2 * plan.num_rows, limit) as progress:
+        with Progress(self.folder, self.progress_label, 2 * plan.num_rows, limit) as progress:
             for number, block in pairs.blocks(plan, settings.calibrate.block):
                 if pairs.path(self.folder, number).is_file():
                     contacts += 2 * block.num_rows

@@ -73,7 +73,9 @@ def sampled_rows(
     if settings.cdn:
         mask &= _of_cdns(plan, mask, frozenset(settings.cdn), mapper)
     if settings.limit is not None:
-        limit = settings.limit * (shard.index + 1) // shard.of - settings.limit * shard.index // shard.of
+        limit = (
+            settings.limit * (shard.index + 1) // shard.count - settings.limit * shard.index // shard.count
+        )
         mask &= np.isin(numbers, np.unique(numbers[mask])[:limit])
     return mask
 

@@ -90,7 +90,7 @@ class QScanner:
         with ImportedChains(self.folder / CERTIFICATES, scratch, self._methods) as chains:
             tls, headers = PartialTable(self.folder / TLS), PartialTable(self.folder / HEADERS)
             for line in read(self.folder / CONNECTIONS):
-                tls_line, fields = tls.one(line.key), headers.each(line.key, "Header")
+                tls_line, fields = tls.row_of(line.key), headers.rows_of(line.key, "Header")
                 try:
                     yield _target(line, tls_line, fields, chains, self._methods)
                 except LineRejected as why:

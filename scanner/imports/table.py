@@ -46,7 +46,7 @@ class PartialTable:
         self._rows = read(path) if path.exists() else iter(())
         self._next = next(self._rows, None)
 
-    def one(self, key: Key) -> TableLine | None:
+    def row_of(self, key: Key) -> TableLine | None:
         """Return the next row if it belongs to the target."""
         line = self._next
         if line is None or line.key != key:
@@ -54,7 +54,7 @@ class PartialTable:
         self._next = next(self._rows, None)
         return line
 
-    def each(self, key: Key, by: str) -> list[TableLine]:
+    def rows_of(self, key: Key, by: str) -> list[TableLine]:
         """Return the next rows while they belong to the target and differ in column `by`.
 
         Raise InputError if the file has no such column.
@@ -63,7 +63,7 @@ class PartialTable:
             raise InputError(f"{self._path} has no column {by}: it is not a QScanner file")
         lines: dict[str, TableLine] = {}
         while self._next is not None and self._next.values.get(by, "") not in lines:
-            row = self.one(key)
+            row = self.row_of(key)
             if row is None:
                 break
             lines[row.values.get(by, "")] = row

@@ -27,18 +27,18 @@ AHEAD_NS = 2 * SECOND_NS
 
 @dataclass(frozen=True)
 class ProbeSeries:
-    """A name that is probed every `interval_ns`; series `index` of `of` that share the interval."""
+    """A name that is probed every `interval_ns`; series `index` of `count` that share the interval."""
 
     purpose: Purpose
     domain: str
     family: int
     interval_ns: int
     index: int
-    of: int
+    count: int
 
     def times(self, start_ns: int) -> Iterator[int]:
         """Yield planned times (UTC, ns) from `start_ns` on, without end."""
-        offset = self.interval_ns * self.index // self.of
+        offset = self.interval_ns * self.index // self.count
         first = -(-(start_ns - offset) // self.interval_ns)
         while True:
             yield first * self.interval_ns + offset

@@ -85,7 +85,7 @@ def watch(period: WatchPeriod, watched: Sequence[Name], precedence: Precedence) 
         folder=folder,
         log="prober.log",
         label=period.label,
-        shown=period.label,
+        progress_label=period.label,
         total=len(period.probes),
         asn_of=period.asn_of,
         report=report,

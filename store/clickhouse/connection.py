@@ -162,17 +162,17 @@ class NativeConnection:
             rows, blocks = rows + block.rows, blocks + 1
         self._sent_progress = None
         if prepared.has_totals:
-            self._send_beside(session, prepared, ServerPacket.TOTALS, query.compressed)
+            self._send_totals_or_extremes(session, prepared, ServerPacket.TOTALS, query.compressed)
         if prepared.is_select and query.settings.get("extremes", _OFF).value not in ("0", "false"):
-            self._send_beside(session, prepared, ServerPacket.EXTREMES, query.compressed)
+            self._send_totals_or_extremes(session, prepared, ServerPacket.EXTREMES, query.compressed)
         if blocks:
             self._send(packets.profile_info(rows, blocks, size))
         return rows
 
-    def _send_beside(
+    def _send_totals_or_extremes(
         self, session: ClientSession, prepared: Statement, number: ServerPacket, compressed: bool
     ) -> None:
-        block = session.beside(prepared, number.name.lower())
+        block = session.totals_or_extremes(prepared, number.name.lower())
         if block is not None:
             self._send_block(number, block, compressed)
 

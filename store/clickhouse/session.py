@@ -110,7 +110,7 @@ class ClientSession:
         if prepared.changes_database:
             self.database = self._engine.run("SELECT currentDatabase()", "RawBLOB").decode()
 
-    def beside(self, prepared: statement.Statement, what: str) -> NativeBlock | None:
+    def totals_or_extremes(self, prepared: statement.Statement, what: str) -> NativeBlock | None:
         """Return the totals or the extremes (`what`) of an answer; `None` if they are missing.
 
         The engine returns them in text formats only, so this runs the query again.

@@ -78,7 +78,7 @@ def stage(
     (store/load/origin.py).
     """
     with run.stage("load", key) as report:
-        report.facts["store"] = location.find(run.settings.store.url).shown
+        report.facts["store"] = location.find(run.settings.store.url).public_url
         label = "load" if key is None else f"{key.vantage} load {key.repetition}" + key.of_shard(" shard ")
         shown = (run.layout.stage("load", key), label)
         results = load_run_folder(run, run.settings.store.url, on_result, key, shown, replace=replace)

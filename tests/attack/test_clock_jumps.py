@@ -46,7 +46,7 @@ def test_turns_of_downloads_do_not_depend_on_clock_jumps(jump_s: float) -> None:
     for index in range(3):
         turn = DownloadTurn(index, 3, 60.0)
         wait_s = turn.begins_in(target, 1_795_154_400.0 + jump_s)
-        assert 0 <= wait_s <= turn.of * TURN_IN_PAUSES * turn.pause_s
+        assert 0 <= wait_s <= turn.count * TURN_IN_PAUSES * turn.pause_s
         assert turn.begins_in(target, 1_795_154_400.0 + jump_s + wait_s) == 0
 
 

@@ -176,7 +176,7 @@ def test_an_opt_out_entry_covers_these_rows(
     kind = records.load("dns_answer")
     row = dict.fromkeys(kind.arrow_schema().names) | {"domain": "a.test", field: value}
     table = pa_table(kind, [row])
-    assert OptedOut([optout]).kept(table, kind).num_rows == is_kept
+    assert OptedOut([optout]).without_opted_out(table, kind).num_rows == is_kept
 
 
 def pa_table(kind: records.Kind, given: list[dict[str, Any]]) -> Any:

@@ -32,10 +32,10 @@ def rows(made: ReportedRun) -> list[dict[str, Any]]:
 def test_curves_of_figures_8_and_14_are_exact_at_each_step(
     made: ReportedRun, rows: list[dict[str, Any]]
 ) -> None:
-    figure8, shown = made.gathered.figure8, made.gathered.shown
-    assert figure8 is not None and shown is not None
-    repetition = {"2026-11-20": 1, "2026-11-21": 2}[shown.day]
-    shown_rows = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
+    figure8, choice = made.gathered.figure8, made.gathered.figure8_choice
+    assert figure8 is not None and choice is not None
+    repetition = {"2026-11-20": 1, "2026-11-21": 2}[choice.day]
+    shown_rows = [row for row in rows if row["vantage"] == choice.vantage and row["repetition"] == repetition]
     _check_curves(figure8.curves.rows, ("cdn",), "delay_us", shown_rows)
     _check_curves(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
 
@@ -141,7 +141,7 @@ def test_a_cdn_without_a_point_has_a_reason(
 
 
 def test_pto_cases_are_the_measured_medians(made: ReportedRun) -> None:
-    shown = made.gathered.shown
+    shown = made.gathered.figure8_choice
     assert shown is not None
     example, *measured = made.gathered.figure2
     assert (example.delta_ms, example.instant[0], example.waiting[0]) == (4, 27, 39)

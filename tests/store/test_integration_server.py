@@ -87,7 +87,7 @@ def actions(results: list[Result]) -> list[str]:
 @pytest.mark.skipif(REAL not in os.environ, reason=f"no real ClickHouse server: {REAL} names none")
 def test_a_real_server_is_among_them(address: str) -> None:
     if address.startswith("clickhouse"):
-        assert store_url.parse(address, DATABASE).shown
+        assert store_url.parse(address, DATABASE).public_url
 
 
 def test_an_empty_database_says_what_to_do(address: str) -> None:

@@ -101,7 +101,7 @@ class ServedStore:
         self._started_at = asyncio.get_running_loop().time()
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cli", "store", "serve", "--port", "0"),
-            env=os.environ | {"FIRSTFLIGHT_STORE": place.shown},
+            env=os.environ | {"FIRSTFLIGHT_STORE": place.public_url},
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the dashboard, which stops it

@@ -37,7 +37,7 @@ class QueryAnswerer:
     def __init__(self) -> None:
         self._store: ServerStore | None = None
 
-    def to(self, question: dict[str, Any]) -> bytes:
+    def answer(self, question: dict[str, Any]) -> bytes:
         """Return the answer. FirstflightError or NoAnswer if that fails."""
         store = self._opened(QueryLimits(**question["limits"]))
         try:
@@ -67,19 +67,19 @@ class QueryAnswerer:
 
 def serve(questions: BinaryIO, out: BinaryIO) -> None:
     """Answer questions until the input ends."""
-    answers = QueryAnswerer()
+    answerer = QueryAnswerer()
     for line in questions:
         head: dict[str, Any] = {}
         content = b""
         try:
-            content = answers.to(json.loads(line))
+            content = answerer.answer(json.loads(line))
         except NoAnswer as error:
             head = {"fault": error.fault, "message": str(error)}
         except FirstflightError as error:
             head = {"fault": fault_of(error), "message": str(error)}
         out.write(json.dumps(head | {"bytes": len(content)}).encode() + b"\n" + content)
         out.flush()
-    answers.close()
+    answerer.close()
 
 
 if __name__ == "__main__":

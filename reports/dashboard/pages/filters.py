@@ -51,7 +51,7 @@ class Filters:
         """The lengths for a period that the page offers."""
         return WATCH_STEPS if self.page == "watch" else STEPS
 
-    def kept(self, page: str) -> str:
+    def query_string(self, page: str) -> str:
         """Return the query string for another page with the same filters: empty, or `?...`."""
         shared = {key: value for key, value in self.given.items() if key in FIELDS[page]}
         return f"?{urlencode(shared)}" if shared else ""
