@@ -18,7 +18,7 @@ from rich.cells import cell_len, chop_cells
 
 from firstflight.system.terminal import visible
 
-# The engine's format that `drawn` reads: a line with names, a line with types, a line per row.
+# The engine's format that `table_text` reads: a line with names, a line with types, a line per row.
 FORMAT = "JSONCompactEachRowWithNamesAndTypes"
 _BETWEEN = "  "
 # Texts wrap to this many characters before a row becomes a block.

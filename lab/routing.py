@@ -1,7 +1,7 @@
 """The lab's routing table: two BIRD routers that speak real BGP, and the collector's table as MRT.
 
-A route server on host `dns` announces every `Route` of the lab over eBGP, with one session for IPv4 and one
-for IPv6. It omits its AS from the path (RFC 7947, 2.2.2.1), so that the path is exactly as declared. A
+A route server on host `dns` sends every `Announcement` of the lab over eBGP, with one session for IPv4 and
+one for IPv6. It omits its AS from the path (RFC 7947, 2.2.2.1), so that the path is exactly as declared. A
 collector on host `web` learns the routes and writes the tables as TABLE_DUMP_V2 (RFC 6396, 4.3) with BIRD's
 MRT protocol; `lab.routeviews` publishes them. Neither router changes the kernel's routes.
 """

@@ -29,7 +29,7 @@ def are_shown() -> bool:
 def imc2024(part: str, column: str) -> dict[str, float]:
     """Return a column in a part of the IMC 2024 paper's values by row; empty if they are hidden.
 
-    reports/published/README.md lists parts and columns. UsageError as `shown`.
+    reports/published/README.md lists parts and columns. UsageError as `are_shown`.
     """
     return column_of("imc2024", part, column) if are_shown() else {}
 

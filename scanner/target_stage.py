@@ -22,7 +22,7 @@ from firstflight.layout import StageKey
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from scanner.driver import between, choose, leftovers, process, rules
+from scanner.driver import choose, engine_pause, leftovers, process, rules
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment
 from scanner.engine_run import EngineRun
@@ -172,7 +172,7 @@ class EngineStage(TargetStage):
         # summary now.
         if plan.num_rows <= done and (plan.num_rows == 0 or (self.folder / "summary.json").is_file()):
             return
-        between.wait(self.run, between.pause_s(self.run.settings), self.engine.after_stop)
+        engine_pause.wait(self.run, engine_pause.pause_s(self.run.settings), self.engine.after_stop)
         run = EngineRun(
             run=self.run,
             engine=self.engine,

@@ -35,7 +35,7 @@ _TELL_S = 1.0
 
 
 class Lease:
-    """A lease on a subject. In a store that only one program can open, `held` takes no leases."""
+    """A lease on a subject. In a store that only one program can open, `hold_all` takes no leases."""
 
     def __init__(self, store: Store, subject: str) -> None:
         """Prepare a lease on `subject`, for example the unit to load."""

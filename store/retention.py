@@ -56,7 +56,7 @@ def keep(store: Store, table: str, months: int | None) -> None:
         {"database": store.dialect.database, "table": stored},
     )
     time = _MONTHLY.fullmatch(row["partition_key"])
-    assert time is not None  # it is among `each`
+    assert time is not None  # it is among `partitioned_tables`
     # Whole parts only: a row is dropped when its whole month has expired.
     store.execute(f"{name} MODIFY SETTING ttl_only_drop_parts = 1")
     store.execute(f"{name} MODIFY TTL toDate({time['time']}) + toIntervalMonth({months})")

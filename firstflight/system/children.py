@@ -49,7 +49,7 @@ def start(
 
     try:
         # preexec_fn is safe here: when this process starts children, its only other thread waits in read(2)
-        # (orchestration/held.py).
+        # (orchestration/stage_input.py).
         return subprocess.Popen(
             argv,
             stdin=stdin,

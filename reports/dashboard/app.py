@@ -25,8 +25,8 @@ from reports.dashboard.connection.sending import Sending
 from reports.dashboard.pages import files, queries, run_reports
 from reports.dashboard.pages.events import EventStream
 from reports.dashboard.pages.filters import address
-from reports.dashboard.pages.kept import PageCache
 from reports.dashboard.pages.metrics import Metrics
+from reports.dashboard.pages.page_cache import PageCache
 from reports.dashboard.pages.panels import Pages
 
 _FRESH_S = 60

@@ -24,10 +24,10 @@ from firstflight.system.progress import Progress
 from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS
-from scanner.drawn import DrawnStage
 from scanner.driver import choose, leftovers, process
 from scanner.driver.segments import closed_segments
 from scanner.records import finished
+from scanner.sampled import SampledStage
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -39,7 +39,7 @@ def stage(run: Run, key: StageKey) -> None:
     CalibrateStage(run, key).execute()
 
 
-class CalibrateStage(DrawnStage):
+class CalibrateStage(SampledStage):
     """The stage at one key. The results are pairs, in blocks."""
 
     name = NAME

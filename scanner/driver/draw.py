@@ -38,7 +38,7 @@ def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -
     """Return the probe stage's addresses of `key`, restricted to the names that `section` samples.
 
     `section`: the section of the settings with share, cdn and limit. `scratch`: a folder for a temporary
-    file. Raise InputError if the names are not resolved, and UsageError like `drawn`.
+    file. Raise InputError if the names are not resolved, and UsageError like `sampled_rows`.
     """
     chosen = choose.resolved(run, key, scratch)
     mask = sampled_rows(

@@ -22,13 +22,13 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system.netns import Masqueraded
 from scanner.backoff import pauses
-from scanner.drawn import DrawnEngineStage
 from scanner.driver import process, summaries
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from scanner.records import counts, finished, merge
 from scanner.records.provenance import provenance
+from scanner.sampled import SampledEngineStage
 from schemas import records
 
 KIND = "tcp_option"
@@ -50,7 +50,7 @@ def stage(run: Run, key: StageKey) -> None:
     TcpOptionsStage(run, key).execute()
 
 
-class TcpOptionsStage(DrawnEngineStage):
+class TcpOptionsStage(SampledEngineStage):
     """The stage at one key."""
 
     name = "tcp_options"

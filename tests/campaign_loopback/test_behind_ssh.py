@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests import drawn
 from tests.processes import go_on_when_interrupted
-from tests.test_held import SSH, has_ended
+from tests.test_stage_input import SSH, has_ended
 from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted_with

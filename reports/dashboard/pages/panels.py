@@ -18,8 +18,8 @@ from reports.dashboard import html
 from reports.dashboard.asking.asker import Asker, Question
 from reports.dashboard.asking.faults import STATUS, NoAnswer
 from reports.dashboard.asking.newest import StoreState, Watcher
-from reports.dashboard.pages import drawn, filters, run_reports
-from reports.dashboard.pages.kept import CachedPage, PageCache
+from reports.dashboard.pages import filters, panel_table, run_reports
+from reports.dashboard.pages.page_cache import CachedPage, PageCache
 from reports.panel import Panel
 
 TITLES = {
@@ -42,7 +42,7 @@ class ShownPanel:
 
     panel: Panel
     link: str
-    table: drawn.PanelTable | None = None
+    table: panel_table.PanelTable | None = None
     fault: str = ""
     status: int = 200
 
@@ -55,10 +55,10 @@ class ShownPanel:
 class Pages:
     """Answers the pages, from the store or from the cache."""
 
-    def __init__(self, asker: Asker, watcher: Watcher, kept: PageCache) -> None:
+    def __init__(self, asker: Asker, watcher: Watcher, page_cache: PageCache) -> None:
         self._asker = asker
         self._watcher = watcher
-        self._kept = kept
+        self._page_cache = page_cache
 
     async def overview(self, request: Request) -> Response:
         """`/`: shares by CDN, changes, probes and coverage by vantage point."""
@@ -103,7 +103,7 @@ class Pages:
             return await self._made(page, fixed, page_filters, newest)
 
         address = f"{request.url.path}?{urlencode(sorted(page_filters.given.items()))}"
-        cached_page = await self._kept.page(address, newest.stamp, make)
+        cached_page = await self._page_cache.page(address, newest.stamp, make)
         return HTMLResponse(cached_page.content, cached_page.status)
 
     async def _made(
@@ -147,14 +147,14 @@ class Pages:
         )
         return CachedPage(rendered.encode(), status)
 
-    async def _summary(self, newest: StoreState) -> list[drawn.Number]:
+    async def _summary(self, newest: StoreState) -> list[panel_table.Number]:
         """Return the numbers of the newest run; empty without a run, or without an answer."""
         question = Question("run_summary", {"run": "newest"}, "JSONEachRow", newest.rolled_up)
         try:
             answer = await self._asker.answer(question)
         except NoAnswer:
             return []
-        return drawn.summary(json.loads(answer)) if answer.strip() else []
+        return panel_table.summary(json.loads(answer)) if answer.strip() else []
 
     async def _shown(
         self,
@@ -176,8 +176,8 @@ class Pages:
         return replace(shown, table=await asyncio.to_thread(_table, panel, answer, {**page_filters, **given}))
 
 
-def _table(panel: Panel, answer: bytes, page_filters: Mapping[str, str]) -> drawn.PanelTable:
-    return drawn.table(panel, json.loads(answer), page_filters)
+def _table(panel: Panel, answer: bytes, page_filters: Mapping[str, str]) -> panel_table.PanelTable:
+    return panel_table.table(panel, json.loads(answer), page_filters)
 
 
 def _refuse_unknown(page: str, fixed: Mapping[str, str], newest: StoreState) -> None:

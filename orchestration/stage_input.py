@@ -55,7 +55,7 @@ class StageInput:
 
 
 def end_with_input() -> None:
-    """Send SIGINT to this process when its standard input closes, if a `Held` has sent the greeting."""
+    """Send SIGINT to this process when its standard input closes, if a `StageInput` has sent the greeting."""
     if sys.stdin is None:
         return
     mode = os.fstat(0).st_mode
