@@ -31,7 +31,7 @@ from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.provenance import ruleset_hash
-from firstflight.run.report import RejectedLine, StageReport
+from firstflight.run.report import StageReport, UnusedLine
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.noted_signals import noted_signals
@@ -94,7 +94,7 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
         listed, rejected = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
     else:
         listed, rejected = draw.of_list(settings.targets)
-    report.rejected = [RejectedLine(line=entry.line, reason=entry.reason) for entry in rejected]
+    report.rejected = [UnusedLine(line=entry.line, reason=entry.reason) for entry in rejected]
     chosen, groups = draw.sampled_targets(
         listed,
         lambda ip: mapper.origin(ip).cdn,

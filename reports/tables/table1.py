@@ -16,7 +16,7 @@ PUBLISHED = ("domains", "iack_share_max", "variation")
 
 
 @dataclass(frozen=True)
-class Table1Row:
+class Table1Cdn:
     """A CDN. Shares are fractions from 0 to 1, `None` if nothing was counted; intervals are (low, high)."""
 
     cdn: str
@@ -49,7 +49,7 @@ class Table1:
     repetitions: int
     resamples: int
     seed: int
-    rows: list[Table1Row]
+    rows: list[Table1Cdn]
     shares_sql: str  # the query for counts and shares
     names_sql: str  # the query for the patterns that intervals are computed from
 
@@ -94,7 +94,7 @@ def collect(
             for way in (False, True)
         )
         rows.append(
-            Table1Row(
+            Table1Cdn(
                 iack_share_max_interval=paper.share_max,
                 variation_interval=paper.variation,
                 strict_iack_share_max_interval=strict.share_max,

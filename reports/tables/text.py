@@ -11,7 +11,7 @@ from reports.numbers.truth import Declared
 from reports.tables import table1 as table1s
 from reports.tables import table3 as table3s
 from reports.tables.columns import PrintedColumn, table_text
-from reports.tables.table1 import Table1, Table1Row
+from reports.tables.table1 import Table1, Table1Cdn
 
 
 def table1(table: Table1, declared: Mapping[str, Declared] | None = None, *, terminal: bool) -> str:
@@ -87,7 +87,7 @@ def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _paper(rows: Sequence[Table1Row], declared: Mapping[str, Declared] | None) -> list[PrintedColumn]:
+def _paper(rows: Sequence[Table1Cdn], declared: Mapping[str, Declared] | None) -> list[PrintedColumn]:
     values = [(declared or {}).get(row.cdn, Declared(row.cdn, None, None, None)) for row in rows]
     has_truth = declared is not None
     theirs = {name: published_values.imc2024("table1", name) for name in table1s.PUBLISHED}
@@ -122,7 +122,7 @@ def _paper(rows: Sequence[Table1Row], declared: Mapping[str, Declared] | None) -
     return [column for column in columns if column is not None]
 
 
-def _one_vantage(rows: Sequence[Table1Row]) -> str:
+def _one_vantage(rows: Sequence[Table1Cdn]) -> str:
     """Return the sentence about the largest variation at one vantage point; empty if nothing was counted."""
     known = [(row.variation_one_vantage, row.cdn) for row in rows if row.variation_one_vantage is not None]
     if not known:
@@ -135,7 +135,7 @@ def _one_vantage(rows: Sequence[Table1Row]) -> str:
     return f"Largest variation at one vantage point: {_percent(share)} % ({visible(cdn)}{published}).\n"
 
 
-def _by_outcome(rows: Sequence[Table1Row]) -> list[PrintedColumn]:
+def _by_outcome(rows: Sequence[Table1Cdn]) -> list[PrintedColumn]:
     return [
         PrintedColumn("\nCDN", [row.cdn for row in rows], right=False),
         PrintedColumn("Domains\n[#]", [str(row.strict_domains) for row in rows]),

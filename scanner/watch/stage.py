@@ -19,7 +19,7 @@ from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run.provenance import ruleset_hash
-from firstflight.run.report import RejectedLine, StageReport
+from firstflight.run.report import StageReport, UnusedLine
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
@@ -95,7 +95,7 @@ def _usable(names: Sequence[Name], report: StageReport) -> list[Name]:
     """Return the names that are valid as SNI. Reject the others and report their rows in the target list."""
     for number, name in enumerate(names, start=1):
         if not HOST_NAME.fullmatch(name.domain):
-            report.rejected.append(RejectedLine(line=number, reason=f"{name.domain!r} is not a host name"))
+            report.rejected.append(UnusedLine(line=number, reason=f"{name.domain!r} is not a host name"))
     return [name for name in names if HOST_NAME.fullmatch(name.domain)]
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from firstflight.errors import InputError
 from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
-from firstflight.run.report import RejectedLine
+from firstflight.run.report import UnusedLine
 from firstflight.run.run import Run
 from firstflight.system.busy import Busy
 from firstflight.system.progress import Progress
@@ -88,7 +88,7 @@ def stage(
         for result in done:
             report.counts[result.kind] = report.counts.get(result.kind, 0) + result.in_store
         refused = [result for result in results if isinstance(result, RefusedFile)]
-        report.rejected = [RejectedLine(line=n, reason=str(r.error)) for n, r in enumerate(refused, start=1)]
+        report.rejected = [UnusedLine(line=n, reason=str(r.error)) for n, r in enumerate(refused, start=1)]
         if refused:
             raise refused[0].error
 

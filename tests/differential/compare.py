@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.differential.oracle import Fields, TsharkDatagram, TsharkPacket
+from tests.differential.oracle import DecryptedPacket, Fields, TsharkDatagram
 from tests.dissect.conftest import Row
 
 HERE = Path(__file__).parent
@@ -100,7 +100,7 @@ class Comparison:
         for field in self._tcp:
             self._compare_field(row["frame_number"], 0, field, row, theirs)
 
-    def _compare_packet(self, number: int, place: int, row: Row, packet: TsharkPacket) -> None:
+    def _compare_packet(self, number: int, place: int, row: Row, packet: DecryptedPacket) -> None:
         details = None if row["frame_details"] is None else json.loads(row["frame_details"])
         both = row["opened"] and packet.opened
         for field in self._packet:

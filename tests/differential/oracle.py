@@ -12,7 +12,7 @@ Fields = dict[str, list[str]]
 
 
 @dataclass
-class TsharkPacket:
+class DecryptedPacket:
     """A QUIC packet: fields of the header, and fields of each frame if tshark decrypted the packet."""
 
     fields: Fields
@@ -39,7 +39,7 @@ class TsharkDatagram:
     """A captured frame that contains QUIC."""
 
     fields: Fields
-    packets: list[TsharkPacket]
+    packets: list[DecryptedPacket]
 
 
 def datagrams(capture: Path, keys: Path | None) -> Iterator[TsharkDatagram]:
@@ -57,8 +57,8 @@ def datagrams(capture: Path, keys: Path | None) -> Iterator[TsharkDatagram]:
     assert process.wait() == 0, f"tshark could not read {capture}"
 
 
-def _packet(quic: ElementTree.Element) -> TsharkPacket:
-    packet = TsharkPacket({})
+def _packet(quic: ElementTree.Element) -> DecryptedPacket:
+    packet = DecryptedPacket({})
     for child in quic:
         if child.get("name") == "quic.frame":
             packet.frames.append(_below([child]))

@@ -68,7 +68,7 @@ class Answered:
     after_s: float | None = None
 
 
-class RequestingClient(QuicConnectionProtocol):
+class Http3Client(QuicConnectionProtocol):
     """An HTTP/3 client that waits for one response."""
 
     ended: int | None = None
@@ -100,10 +100,8 @@ async def request(server: RunningServer, name: str, method: str, patience_s: flo
     """Send one request; return the data that arrives until `patience_s` after the server's SETTINGS."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
-    async with connect(
-        HOST, server.port, configuration=configuration, create_protocol=RequestingClient
-    ) as client:
-        assert isinstance(client, RequestingClient) and client.http is not None
+    async with connect(HOST, server.port, configuration=configuration, create_protocol=Http3Client) as client:
+        assert isinstance(client, Http3Client) and client.http is not None
         stream = client._quic.get_next_available_stream_id()
         pseudo = {":method": method, ":scheme": "https", ":authority": name, ":path": "/"}
         client.http.send_headers(

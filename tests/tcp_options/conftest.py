@@ -59,7 +59,7 @@ SERVERS = {
 
 
 @dataclass
-class EngineOutput:
+class TcpEngineOutput:
     """The output from a run of the engine."""
 
     status: int
@@ -126,7 +126,7 @@ class TcpWorld:
         """Return a server's IPv6 address."""
         return f"fd77:0:0:{number}::2"
 
-    def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> EngineOutput:
+    def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> TcpEngineOutput:
         """Run the engine in the client's namespace for targets (address, name)."""
         path = folder / "targets.csv"
         path.write_text("ip,domain,port\n" + "".join(f"{ip},{name},\n" for ip, name in targets))
@@ -135,7 +135,7 @@ class TcpWorld:
             self.inside(self.client, *argv), capture_output=True, text=True, timeout=120, check=False
         )
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        return EngineOutput(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
+        return TcpEngineOutput(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
 
     def close(self) -> None:
         """Kill all processes in it."""
