@@ -142,7 +142,7 @@ def test_sql_is_confined(tables: Path) -> None:
     assert tables.is_dir()
     script = (
         "from store import ask\n"
-        "from store import confined_command; confined_command.asking()\n"
+        "from store import confined_command; confined_command.confine_to_reading()\n"
         "print(ask.formatted('SELECT 1', 'TSV').content);\n"
         "import pathlib, socket\n"
         "for attempt in (lambda: pathlib.Path('/etc/hostname').read_text(), socket.socket):\n"

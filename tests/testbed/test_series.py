@@ -144,7 +144,7 @@ def test_a_comparison_names_what_was_not_done(
 ) -> None:
     """Two runs with equal outcomes are the same, even if their trials were not done."""
     found = compare_runs.Twice(TrialBlock("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
-    monkeypatch.setattr(compare_runs, "twice", lambda *_: [found])
+    monkeypatch.setattr(compare_runs, "run_twice", lambda *_: [found])
     command(["verify", "iack-ttfb"], standalone_mode=False)
     assert capfd.readouterr().out == f"iack-ttfb/quiche-quiche-iack-9ms/0001-0002 hash{behind}\n"
 
