@@ -110,7 +110,7 @@ class Settings(Section):
 
     def rate_at(self, vantage: Vantage, shard: Shard = WHOLE) -> float:
         """Return the new probes per second for a vantage point or a shard of it."""
-        return (self.probe.rate if vantage.rate is None else vantage.rate) / shard.of
+        return (self.probe.rate if vantage.rate is None else vantage.rate) / shard.count
 
     def ports_at(self, vantage: Vantage, half: int | None = None, shard: Shard = WHOLE) -> str:
         """Return a vantage point's source ports, as FIRST-LAST. `half` 0 or 1: the first or second half.
