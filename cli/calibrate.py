@@ -53,7 +53,7 @@ def command(run: str, vantage: str, part: str | None, most_apart: float, output_
     if not math.isfinite(most_apart):
         raise UsageError("--most-apart: a number of seconds expected")
     stdout.check_open()
-    confined.asking()
+    confined.confine_to_reading()
     for_people = output_format == "PrettyCompact"
     parts = [part] if part else list(calibration.PARTS) if for_people else ["agreement"]
     with interrupt.exit_on_sigint():

@@ -77,7 +77,7 @@ def run(
         raise UsageError("give either --config FILE for a new run or --resume RUN to continue one")
     if resume is not None:
         the_run = Run.open(resume)
-        if stages.plan_of(the_run) is stages.Plan.WATCH:
+        if stages.plan_of(the_run) is stages.RunPlan.WATCH:
             raise UsageError(f"run {the_run.id} is a watch, which cannot be resumed: start a new one")
         if the_run.manifest.get("dag_run"):
             raise UsageError(
@@ -92,9 +92,9 @@ def run(
         lists.check(the_run.settings.probe.blocklist, the_run.settings.probe.optout)
         if dry_run:
             _print([*preview.describe(the_run.settings), *preview.outstanding(the_run)])
-            check_before(every.before(the_run.settings, may_send=False, is_new=False), dry_run=True)
+            check_before(every.before_campaign(the_run.settings, may_send=False, is_new=False), dry_run=True)
             return
-        check_before(every.before(the_run.settings, may_send=True, is_new=False), dry_run=False)
+        check_before(every.before_campaign(the_run.settings, may_send=True, is_new=False), dry_run=False)
         with the_run.lock():
             the_run.layout.stop_file.unlink(missing_ok=True)
             if isinstance(repetitions, int):
@@ -105,10 +105,10 @@ def run(
         lists.check(in_force.probe.blocklist, in_force.probe.optout)
         if dry_run:
             _print(preview.describe(in_force))
-            check_before(every.before(in_force, may_send=False), dry_run=True)
+            check_before(every.before_campaign(in_force, may_send=False), dry_run=True)
             return
         every.check_names(in_force)
-        check_before(every.before(in_force, may_send=True), dry_run=False)
+        check_before(every.before_campaign(in_force, may_send=True), dry_run=False)
         the_run = Run.create(in_force, text, given)
     terminal.echo(f"run {the_run.id}: {the_run.path}", err=True)
     try:

@@ -14,7 +14,7 @@ from firstflight.errors import Interrupted, UsageError
 from firstflight.system import stdout, terminal
 
 if TYPE_CHECKING:
-    from crawler.files.spider import Result
+    from crawler.files.spider import CrawlResult
 
 
 def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -139,7 +139,7 @@ def command(
 
     columns = rows.own_columns(rows.FILE)
 
-    def show(result: Result) -> None:
+    def show(result: CrawlResult) -> None:
         row = rows.file_row(result) if kept is None else kept.add(result)[rows.FILE]
         stdout.write(json.dumps({name: row[name] for name in columns}).encode() + b"\n")
 

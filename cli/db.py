@@ -19,7 +19,7 @@ def migrate() -> None:
     from store import migrate as migration
     from store import open_store
 
-    confined.changing()
+    confined.confine_to_writing()
     with open_store(write=True) as store:
         steps = migration.migrate(store)
         for step in steps:
@@ -36,7 +36,7 @@ def status() -> None:
     from store import open_store
 
     stdout.check_open()
-    confined.asking()
+    confined.confine_to_reading()
     with interrupt.exit_on_sigint(), open_store() as store:
         terminal.echo(f"store: {store.location}")
         for row in migration.applied(store):
@@ -64,7 +64,7 @@ def check() -> None:
     from store import integrity, open_store
 
     stdout.check_open()
-    confined.asking()
+    confined.confine_to_reading()
     with interrupt.exit_on_sigint(), open_store() as store:
         rows = integrity.check(store)
     for table, count in rows.items():
@@ -92,13 +92,13 @@ def retention(table: str | None, months: str | None) -> None:
         assert table is not None  # click gives the first argument first
         if months != "forever" and not (months.isdigit() and 0 < int(months) <= 1200):
             raise UsageError(f"{months!r} is neither a number of months from 1 to 1200 nor `forever`")
-        confined.changing()
+        confined.confine_to_writing()
         with open_store(write=True) as store:
             kept.keep(store, table, None if months == "forever" else int(months))
     else:
-        confined.asking()
+        confined.confine_to_reading()
     with open_store() as store:
-        tables = kept.each(store)
+        tables = kept.partitioned_tables(store)
         if table is not None and all(table != period.table for period in tables):
             known = ", ".join(period.table for period in tables)
             raise UsageError(f"{table} has no retention by month; tables that do: {known}")

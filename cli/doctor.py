@@ -102,12 +102,12 @@ def command(
 
 def show_findings(findings: Iterable[Finding]) -> bool:
     """Print each finding immediately; return whether a check failed."""
-    from orchestration.checks.finding import State
+    from orchestration.checks.finding import CheckStatus
 
     has_failed = False
     for finding in findings:
         terminal.echo(str(finding))
-        has_failed = has_failed or finding.state is State.FAILED
+        has_failed = has_failed or finding.state is CheckStatus.FAILED
     return has_failed
 
 

@@ -82,7 +82,7 @@ def command(
     lists = opted_out.list_files(optouts)
     opt_outs = opted_out.OptedOut(lists)
     anonymiser = Anonymiser(read_key(key_file)) if anonymise else None
-    confined.asking(added_to=[confined.nearest_folder(out)])
+    confined.confine_to_reading(added_to=[confined.nearest_folder(out)])
     with interrupt.exit_on_sigint(), open_store() as store:
         export = package.Export(store, out, opt_outs, len(lists), anonymiser)
         contents = export.write(list(dict.fromkeys(runs)), licence, title, authors)

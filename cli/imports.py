@@ -66,7 +66,7 @@ def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | Non
     with files.explain_os_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     code = [Path(folder) for folder in imports.__path__]
-    confined.changing(readable=[source.folder, *code], writable=[out])
+    confined.confine_to_writing(readable=[source.folder, *code], writable=[out])
     # Imported after confinement: Arrow may start threads.
     from scanner.imports import write
     from store.load import loader
@@ -85,7 +85,7 @@ def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | Non
         terminal.echo(f"{len(source.rejected)} lines rejected", err=True)
     results = loader.load_files([out / f"{kind}.parquet" for kind in write.KINDS], replace=replace)
     for result in results:
-        if isinstance(result, loader.Refused):
+        if isinstance(result, loader.RefusedFile):
             raise result.error
         terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in counts["outcomes"].items())

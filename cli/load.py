@@ -46,7 +46,7 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
     runs += [Run.open(name) for name in what if name not in exported and not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
     run_paths = [run.path for run in runs if _is_own(run)]
-    confined.changing(
+    confined.confine_to_writing(
         readable=[path for argument in given for path in reached.paths(argument)],
         writable=run_paths,
     )
@@ -67,7 +67,9 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
                 run, on_result=on_result, replace=replace
             )  # with a report, so that no part of the run is pending any more
         except FirstflightError as error:
-            if not any(isinstance(result, loader.Refused) and result.error is error for result in results):
+            if not any(
+                isinstance(result, loader.RefusedFile) and result.error is error for result in results
+            ):
                 raise
     if files:
         loader.load_files(files, on_result=on_result, replace=replace)
@@ -85,9 +87,9 @@ def _is_own(run: Run) -> bool:
 
 
 def _report(result: object) -> None:
-    from store.load.loader import Loaded, Refused
+    from store.load.loader import Loaded, RefusedFile
 
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedFile):
         terminal.echo(f"refused: {result.error}", err=True)
     elif isinstance(result, Loaded):
         terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
@@ -95,11 +97,11 @@ def _report(result: object) -> None:
 
 def _print_totals(results: Sequence[object]) -> None:
     """Print the totals; exit with 1 or 3 if a file was refused (interfaces.md)."""
-    from store.load.loader import Loaded, Refused
+    from store.load.loader import Loaded, RefusedFile
     from store.load.record_file import Contradiction
 
     loaded = [result for result in results if isinstance(result, Loaded)]
-    refused = [result for result in results if isinstance(result, Refused)]
+    refused = [result for result in results if isinstance(result, RefusedFile)]
     count = dict.fromkeys(("loaded", "replaced", "unchanged"), 0)
     for result in loaded:
         count[result.action] += 1

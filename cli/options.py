@@ -12,7 +12,7 @@ import click
 from cli import table
 from firstflight.errors import InputError
 from firstflight.system import stdout, terminal
-from store.base import Answer
+from store.base import FormattedAnswer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -38,13 +38,13 @@ def asked_format(given: str | None) -> str:
     return table.FORMAT if sys.stdout.isatty() else TSV
 
 
-def write(answer: Answer, *, given: str | None, wide: bool) -> None:
+def write(answer: FormattedAnswer, *, given: str | None, wide: bool) -> None:
     """Write an answer in the format `asked_format(given)`, or in the format of a FORMAT clause."""
     content, found = answer
     if given is not None or found != table.FORMAT:
         stdout.write(terminal.answer(content, found, terminal=sys.stdout.isatty()))
         return
-    text, hidden = table.drawn(content, wide=wide)
+    text, hidden = table.table_text(content, wide=wide)
     stdout.write(text.encode())
     if hidden:
         columns = "1 column" if len(hidden) == 1 else f"{len(hidden)} columns"

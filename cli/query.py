@@ -80,7 +80,7 @@ def _answer(named_query: object, parameters: dict[str, str], output_format: str 
 
     assert isinstance(named_query, query.NamedQuery)
     named_query.check(parameters)
-    confined.asking()
+    confined.confine_to_reading()
     with interrupt.exit_on_sigint(), open_store() as store:
         known.check(store, parameters)
         answer = query.asked_of(store, named_query.name, parameters, options.asked_format(output_format))

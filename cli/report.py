@@ -143,7 +143,7 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 
     stdout.check_open()
     declared = truths.read(truth) if truth else None
-    confined.asking()
+    confined.confine_to_reading()
     from reports import chosen_run
     from reports.tables import table1 as made  # imported after confinement: numpy starts threads
     from reports.tables import text
@@ -209,7 +209,7 @@ def downloads(run: str, out: Path | None, figures: Path | None, output_format: s
     if out is not None or figures is not None:
         _downloads_page(out, figures, run)
         return
-    confined.asking()
+    confined.confine_to_reading()
     from reports import chosen_run
     from reports.downloads import option_survey  # imported after confinement: numpy starts threads
     from reports.downloads import tables as made
@@ -247,7 +247,7 @@ def handshakes(run: str, part: str | None, output_format: str) -> None:
     from store import open_store
 
     stdout.check_open()
-    confined.asking()
+    confined.confine_to_reading()
     from reports import chosen_run
     from reports.page import handshake_tables as made
 
@@ -287,7 +287,7 @@ def _confine_page(*folders: Path | None) -> None:
     from store import confined_command as confined
 
     provenance.tool_version()  # cached for the page, because it runs git
-    confined.asking(added_to=[confined.nearest_folder(folder) for folder in folders if folder])
+    confined.confine_to_reading(added_to=[confined.nearest_folder(folder) for folder in folders if folder])
     # The folder of matplotlib's font cache; the page's fonts come with firstflight.
     os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
 

@@ -19,7 +19,7 @@ from firstflight.system import stdout, terminal
 
 if TYPE_CHECKING:
     from firstflight.egress.permitted import Permitted
-    from scanner.external.qscanner import Target
+    from scanner.external.qscanner import ScanTarget
     from scanner.external.zmap import Speaker, Sweep
 
 _ONLY = {
@@ -226,7 +226,7 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
     ):
         raise UsageError("--contact is required: some targets are outside --allow-net; nothing was sent")
     written, blocked = qscanner.write_input(found_targets, permitted, entered)
-    scan = qscanner.Scan(folder, given["rate"] or 50, given["program"] or "qscanner")
+    scan = qscanner.ScanOptions(folder, given["rate"] or 50, given["program"] or "qscanner")
     terminal.echo(f"{written} targets, {blocked} blocked", err=True)
     if given["dry_run"]:
         entered.unlink()
@@ -236,7 +236,7 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
     context.invoke(imports.qscanner, folder=folder, vantage=given["vantage"] or "qscanner", out=None)
 
 
-def _targets(given: dict[str, Any]) -> list[Target]:
+def _targets(given: dict[str, Any]) -> list[ScanTarget]:
     """Return the targets of the file; names are resolved. UsageError or InputError if nothing was sent."""
     from cli.engines import addresses, name_lists
     from cli.engines.arguments import Arguments
@@ -259,4 +259,4 @@ def _targets(given: dict[str, Any]) -> list[Target]:
     found = addresses.resolve(name_list.names, Arguments((), tuple(options)))
     for name, reason in found.without.items():
         terminal.echo(f"{name} has no address ({reason})", err=True)
-    return [qscanner.Target(ip, domain, 443) for ip, domain in found.targets]
+    return [qscanner.ScanTarget(ip, domain, 443) for ip, domain in found.targets]

@@ -28,7 +28,7 @@ def serve(host: str, port: int, collect: Callable[[], Iterable[Metric]]) -> None
         serving = exporter.Exporter(listener, collect, kept_s=KEPT_S)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
-        serving.serve_beside()
+        serving.serve_in_thread()
         terminal.echo(f"metrics at {exporter.url(listener)}", err=True)
         ended.wait()
     if signal.SIGINT in caught:

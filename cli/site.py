@@ -54,7 +54,7 @@ def metrics(
     from cli.serving_metrics import serve
     from orchestration.site import machine_metrics
 
-    machine = machine_metrics.Machine(disks, certificates, backups, parts, airflow, database)
+    machine = machine_metrics.MachineParts(disks, certificates, backups, parts, airflow, database)
     serve(host, port, partial(machine_metrics.metrics, machine))
 
 

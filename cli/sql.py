@@ -37,13 +37,13 @@ def command(query: str | None, output_format: str | None, wide: bool) -> None:
 
     if query is not None:
         text = _from_stdin() if query == "-" else query
-        confined.asking()
+        confined.confine_to_reading()
         answer(text)
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         from cli import sql_prompt
 
         with sql_prompt.history() as file:
-            confined.asking()
+            confined.confine_to_reading()
             sql_prompt.run(answer, file)
     else:
         raise UsageError(

@@ -37,7 +37,7 @@ def _listed(names: Sequence[str]) -> str:
 
 _HELP = f"""Run stages of a run, one after the other.
 
-Stages are {_listed(stages.names(stages.always()))}. The settings can also enable
+Stages are {_listed(stages.names(stages.by_default()))}. The settings can also enable
 {_listed(stages.names(stages.optional()))}. If the settings give a command for the vantage point or for the
 centre, that command runs stages that send or fetch. Finished stages are skipped; interrupted stages
 continue. If the run's stop file exists, the stage sends nothing (exit 130).
@@ -136,7 +136,7 @@ def command(
             execute.run_alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, stage_key))
         else:
             if stage.confined:
-                confined.changing(
+                confined.confine_to_writing(
                     run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
                 )
             more = times.arguments() if stage.timed else {}
@@ -232,7 +232,7 @@ def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:
         host = enter.host_in(prefix)
         if name not in names or host is None:
             continue
-        on = enter.is_on(host)
+        on = enter.is_on_host(host)
         if not (is_lab() if on is None else on):
             raise UsageError(
                 f"stage {name} runs on the lab's host {host}, but this is another host: omit --here, or run "

@@ -18,7 +18,7 @@ from rich.cells import cell_len, chop_cells
 
 from firstflight.system.terminal import visible
 
-# The engine's format that `drawn` reads: a line with names, a line with types, a line per row.
+# The engine's format that `table_text` reads: a line with names, a line with types, a line per row.
 FORMAT = "JSONCompactEachRowWithNamesAndTypes"
 _BETWEEN = "  "
 # Texts wrap to this many characters before a row becomes a block.
@@ -57,7 +57,7 @@ class _Column:
         return piece + spaces if self.is_text else spaces + piece
 
 
-def drawn(content: bytes, *, wide: bool = False, width: int | None = None) -> tuple[str, list[str]]:
+def table_text(content: bytes, *, wide: bool = False, width: int | None = None) -> tuple[str, list[str]]:
     """Return the rows of an answer in FORMAT as a table, and the names of omitted columns.
 
     `width` in characters (`None`: the terminal's). An answer without rows gives an empty text.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from testbed.experiment.experiment import Experiment
-    from testbed.stacks import Stack
-    from testbed.trials.block import Block
+    from testbed.stacks import StackFile
+    from testbed.trials.block import TrialBlock
     from testbed.trials.trial_row import Row
 
 
@@ -102,12 +102,12 @@ def listed(name: str | None, output_format: str) -> None:
     stdout.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _sides_of(stack: Stack) -> tuple[bool, bool, bool]:
+def _sides_of(stack: StackFile) -> tuple[bool, bool, bool]:
     """Return whether a stack has a client, has a server, is unavailable."""
     return stack.client is not None, stack.server is not None, stack.unavailable is not None
 
 
-def _description(stack: Stack) -> str:
+def _description(stack: StackFile) -> str:
     sides = [side for side, given in (("client", stack.client), ("server", stack.server)) if given]
     if not sides:
         return f"unavailable: {stack.unavailable}"
@@ -179,7 +179,7 @@ def run(
         return
     counts: Counter[str] = Counter()
 
-    def say(block: Block, rows: Sequence[Row], took_s: float) -> None:
+    def say(block: TrialBlock, rows: Sequence[Row], took_s: float) -> None:
         outcomes = Counter(row["outcome"] for row in rows)
         counts.update(outcomes)
         shown = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))
@@ -281,7 +281,7 @@ def show(
     if part == "trials" or output_format == "jsonl":
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
-        notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
+        notes = "".join(f"{note}\n" for note in versions.multiple_versions(versions.of(rows)))
         text = terminal.lines(found.summary().text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
@@ -308,7 +308,7 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
         text = "".join(terminal.as_json(row) + "\n" for row in given)
     else:
         without = [source for source in derived.sources if source not in found]
-        notes = "".join(f"{note}\n" for note in versions.several(versions.of(rows)))
+        notes = "".join(f"{note}\n" for note in versions.multiple_versions(versions.of(rows)))
         text = terminal.lines(derived.summary(lines, without).text(terminal=sys.stdout.isatty()) + notes)
     stdout.write(text.encode())
 
@@ -347,7 +347,7 @@ def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> N
         for experiment_name in [name] if name else experiment_files.names():
             chosen = experiment.chosen(experiment_files.find(experiment_name), _patterns(cells))
             sample = chosen if cells else compare_runs.sample(chosen)
-            for pair in compare_runs.twice(experiment_name, sample, seeds, jobs):
+            for pair in compare_runs.run_twice(experiment_name, sample, seeds, jobs):
                 hashes = sorted({str(digest) for digest in pair.hashes if digest is not None})
                 failed += pair.failed
                 differing += not (pair.failed or pair.same)

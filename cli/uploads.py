@@ -42,7 +42,7 @@ def load() -> None:
     stores = {run.settings.store.url for run in runs.values()}
     if len(stores) == 1:  # always, unless the settings of the schedule were changed
         read = [path for folder in runs for path in reached.paths(folder)]
-        confined.changing(stores.pop(), readable=read, writable=[runs_root()])
+        confined.confine_to_writing(stores.pop(), readable=read, writable=[runs_root()])
     loaded, faults = pending_uploads.load_pending()
     terminal.echo(f"{loaded} parts loaded, {len(faults)} faults", err=True)
     if faults:

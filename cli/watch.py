@@ -40,19 +40,19 @@ def command(
     from orchestration.checks import every
     from orchestration.local import lifecycle, preview
     from orchestration.local.watching import Watching
-    from orchestration.stages import Plan
+    from orchestration.stages import RunPlan
 
     given = [*([] if period is None else [f"watch.period_s={period}"]), *overrides]
     in_force, text = settings.load(config, given)
     lists.check(in_force.probe.blocklist, in_force.probe.optout)
     period_s = in_force.watch.period_s
     if dry_run:
-        for line in preview.describe(in_force, Plan.WATCH, periods):
+        for line in preview.describe(in_force, RunPlan.WATCH, periods):
             terminal.echo(line)
-        check_before(every.before(in_force, may_send=False), dry_run=True)
+        check_before(every.before_campaign(in_force, may_send=False), dry_run=True)
         return
     every.check_names(in_force)
-    check_before(every.before(in_force, may_send=True), dry_run=False)
+    check_before(every.before_campaign(in_force, may_send=True), dry_run=False)
     run = Run.create(in_force, text, given)
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
     terminal.echo(f"run {run.id}: {run.path}", err=True)

@@ -18,7 +18,7 @@ from orchestration.airflow.operators import (
     vantage_points,
 )
 from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 
 ROWS = Asset("watch_slot")
 VANTAGE_POINTS = vantage_points()
@@ -117,4 +117,4 @@ of the hour, and records missed slots as skipped. If hours were not scheduled be
             chosen >> here
             common = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
             sends = {**SOON, "pool": vantage.watch_pool}
-            chain(*stage_tasks(Plan.WATCH, common, sends, rows=ROWS))
+            chain(*stage_tasks(RunPlan.WATCH, common, sends, rows=ROWS))

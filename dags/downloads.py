@@ -6,7 +6,7 @@ from airflow.sdk import DAG, Asset
 
 from orchestration.airflow.measure import DAG_ARGUMENTS, measure, parameters
 from orchestration.airflow.open_run import OpenDownloads
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 
 DOWNLOAD_TARGETS, AS_DATA = Asset("download_targets"), Asset("as_data")
 
@@ -47,4 +47,4 @@ exactly once.
 """,
 ):
     run = OpenDownloads(task_id="open", inputs={"crawl": DOWNLOAD_TARGETS, "as_data": AS_DATA}).output
-    measure(Plan.DOWNLOADS, run, parts=lambda vantage: vantage.download_parts, rows=Asset("download"))
+    measure(RunPlan.DOWNLOADS, run, parts=lambda vantage: vantage.download_parts, rows=Asset("download"))

@@ -6,7 +6,7 @@ from airflow.sdk import DAG, Asset, Param
 
 from orchestration.airflow.measure import DAG_ARGUMENTS, measure, parameters
 from orchestration.airflow.open_run import OpenScan
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 
 ROWS = Asset("quic_probe")
 
@@ -67,4 +67,6 @@ each part. A retried stage continues where it stopped; rows are loaded exactly o
         inputs={name: Asset(name) for name in ("targets", "as_data")},
         shares={"handshake": "handshake_share"},
     ).output
-    measure(Plan.SCAN, run, parts=lambda vantage: vantage.scan_parts, rows=ROWS, report=Asset("quic_report"))
+    measure(
+        RunPlan.SCAN, run, parts=lambda vantage: vantage.scan_parts, rows=ROWS, report=Asset("quic_report")
+    )

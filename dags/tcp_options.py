@@ -6,7 +6,7 @@ from airflow.sdk import DAG, Asset, CronTriggerTimetable
 
 from orchestration.airflow.measure import DAG_ARGUMENTS, measure, parameters
 from orchestration.airflow.open_run import OpenSurvey
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 
 with DAG(
     "tcp_options",
@@ -43,4 +43,4 @@ each part. A retried stage continues where it stopped; rows are loaded exactly o
 """,
 ):
     run = OpenSurvey(task_id="open", inputs={"as_data": Asset("as_data")}).output
-    measure(Plan.SURVEY, run, parts=lambda vantage: vantage.survey_parts, rows=Asset("tcp_option"))
+    measure(RunPlan.SURVEY, run, parts=lambda vantage: vantage.survey_parts, rows=Asset("tcp_option"))

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError, UsageError
-from orchestration.site.machines import Machine
-from orchestration.site.vantage_points import FILE, VantagePoint, VantagePoints, load, site_folder
+from orchestration.site.machines import SiteMachine
+from orchestration.site.vantage_points import FILE, SiteVantagePoint, VantagePoints, load, site_folder
 
 CENTRE, STORE, DASHBOARD = "centre", "store", "dashboard"
 
@@ -66,12 +66,12 @@ def inventory(points: VantagePoints, folder: Path) -> dict[str, Any]:
     }
 
 
-def _host(machine: Machine, machines: dict[str, Machine]) -> str:
+def _host(machine: SiteMachine, machines: dict[str, SiteMachine]) -> str:
     """Return the inventory's name for a machine: two parts with one ssh_host are on one machine."""
     return next(name for name, other in machines.items() if other.ssh_host == machine.ssh_host)
 
 
-def _host_variables(point: VantagePoint) -> dict[str, Any]:
+def _host_variables(point: SiteVantagePoint) -> dict[str, Any]:
     if point.ssh_host is None:
         raise UsageError(f"{FILE}: vantage point {point.name} has no ssh_host: name its machine")
     variables: dict[str, Any] = {"ansible_host": point.ssh_host, "firstflight_shards": point.shards}

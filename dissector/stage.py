@@ -172,12 +172,12 @@ class Job:
         for option, value in options:
             argv += [option, str(value)]
         stage_folder = self.run.layout.stage("dissect", self.key)
-        with lock.handed_over(stage_folder) as lock_descriptors:
+        with lock.locked_descriptors(stage_folder) as lock_descriptors:
             process = children.start(
                 [*argv, *extra], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=lock_descriptors
             )
         title = f"{self.key.vantage} {action} {self.key.repetition}" + self.key.of_shard(" shard ")
-        _, stderr = reading.finished(process, captures, stage_folder, title)
+        _, stderr = reading.wait_for_exit(process, captures, stage_folder, title)
         # With copies, the fault may be in writing them: the caller tries again without them.
         written = None if extra else folder / SUMMARY
         broken = binaries.unreadable(process.returncode, stderr, written)

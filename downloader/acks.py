@@ -44,7 +44,7 @@ def write(
         argv += [word for path in captures for word in ("--source-name", name_of(path))]
         argv += [word for name, value in stamps.items() for word in ("--stamp", f"{name}={value}")]
         process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        _, stderr = children.finished(process)
+        _, stderr = children.wait_for_exit(process)
         written = Path(folder) / f"{KIND}.parquet"
         binaries.unreadable(process.returncode, stderr, written)
         written.replace(out)

@@ -70,7 +70,7 @@ def of_list(path: Path) -> tuple[list[Target], list[RejectedLine]]:
     return found, rejected
 
 
-def drawn(
+def sampled_targets(
     found: Iterable[Target],
     cdn_of: Callable[[str], str | None],
     seed: int,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from downloader.clients.contract import Answer
+from downloader.clients.contract import ClientAnswer
 from firstflight.system import binaries, children
 
 KINDS = ("tcp_flow", "quic_connection")
@@ -65,13 +65,13 @@ class Flows:
             argv += [word for path in keys for word in ("--keys", str(path))]
             argv += ["--kind", ",".join(KINDS), "--format", "parquet", "--out", folder]
             process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            _, stderr = children.finished(process)
+            _, stderr = children.wait_for_exit(process)
             files = {kind: Path(folder) / f"{kind}.parquet" for kind in KINDS}
             self.damaged = binaries.unreadable(process.returncode, stderr, files[KINDS[-1]])
             for kind, path in files.items():
                 self._read(path, kind)
 
-    def of(self, answer: Answer, capture: str) -> Flow | None:
+    def of(self, answer: ClientAnswer, capture: str) -> Flow | None:
         """Return a download's flow in the captures of the set `capture`; `None` if no flow matches."""
         if answer.client_port is None or answer.started_at is None:
             return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS, OptionSet
 from downloader.worker import Worker
 
@@ -33,7 +33,7 @@ class Capable:
         return self.why_not is None
 
 
-def judge(answer: Answer) -> Capable:
+def judge(answer: ClientAnswer) -> Capable:
     """Evaluate an answer to the HEAD request. Only status 200 means that the file is available."""
     if answer.end != "complete":
         return Capable(f"no answer to HEAD over HTTP/3: {answer.detail or answer.end}")
@@ -42,7 +42,7 @@ def judge(answer: Answer) -> Capable:
     return Capable()
 
 
-class Asker(AbstractContextManager["Asker"]):
+class HeadClient(AbstractContextManager["HeadClient"]):
     """Context manager around the HEAD client, in the namespace for a QUIC set. It has Worker's arguments."""
 
     def __init__(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from downloader.clients.contract import Answer
+from downloader.clients.contract import ClientAnswer
 from downloader.option_sets import WARMUP, OptionSet
 
 OUTCOMES = (
@@ -50,7 +50,7 @@ Flow = Mapping[str, Any]
 """A row of tcp_flow or quic_connection."""
 
 
-def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow | None) -> str:
+def of(answer: ClientAnswer, warmup: ClientAnswer | None, option_set: OptionSet, flow: Flow | None) -> str:
     """Return the outcome. `warmup`: the run's first download, `None` for that download itself.
 
     `flow`: `None` if unknown.
@@ -76,7 +76,7 @@ def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow 
     return "done"
 
 
-def of_rest(option_set: OptionSet, answer: Answer) -> Unsent | None:
+def of_rest(option_set: OptionSet, answer: ClientAnswer) -> Unsent | None:
     """Return the outcome for a run's other downloads after this answer; `None` if they can be sent."""
     if answer.end == "blocked":
         return Unsent.BLOCKED
@@ -84,7 +84,7 @@ def of_rest(option_set: OptionSet, answer: Answer) -> Unsent | None:
     return Unsent.SKIPPED if is_warmup and of(answer, None, option_set, None) not in SUCCESSFUL else None
 
 
-def _file(answer: Answer) -> tuple[int | str | None, ...]:
+def _file(answer: ClientAnswer) -> tuple[int | str | None, ...]:
     """Return the values that identify a version of the file; `None` for values that the response lacks."""
     headers = answer.headers or {}
     return answer.content_length, headers.get("etag"), headers.get("last-modified")
@@ -102,7 +102,7 @@ def offered(option_set: OptionSet, flow: Flow | None) -> bool | None:
     )
 
 
-def client_limited(answer: Answer, flow: Flow | None, capture_drops: int | None) -> bool | None:
+def client_limited(answer: ClientAnswer, flow: Flow | None, capture_drops: int | None) -> bool | None:
     """Return whether this machine may have limited the transfer: busy CPU, full buffers, lost packets.
 
     `None` if no body was transferred, or if no sign is positive and a sign is unknown.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from downloader import outcome
-from downloader.clients.contract import Answer
+from downloader.clients.contract import ClientAnswer
 from downloader.flows import Flow, Flows
 from downloader.option_sets import SETS, WARMUP
 from firstflight import capture_files
@@ -71,10 +71,10 @@ def rows(entries: Iterable[Mapping[str, Any]], flows: Flows, folder: Path) -> It
     for an invalid entry.
     """
     drops, cut = _drops(folder), _cut(folder)
-    warmups: dict[int, Answer] = {}
+    warmups: dict[int, ClientAnswer] = {}
     for entry in entries:
         try:
-            answer = None if entry["answer"] is None else Answer(**entry["answer"])
+            answer = None if entry["answer"] is None else ClientAnswer(**entry["answer"])
             if answer is not None and entry["set"] == WARMUP:
                 warmups[entry["line"]] = answer
             yield _row(entry, answer, warmups.get(entry["line"]), flows, drops, cut)
@@ -84,8 +84,8 @@ def rows(entries: Iterable[Mapping[str, Any]], flows: Flows, folder: Path) -> It
 
 def _row(
     entry: Mapping[str, Any],
-    answer: Answer | None,
-    warmup: Answer | None,
+    answer: ClientAnswer | None,
+    warmup: ClientAnswer | None,
     flows: Flows,
     drops: Mapping[str, int | None],
     cut: Mapping[str, int | None],

@@ -22,8 +22,8 @@ import certifi
 
 from downloader import http3, outcome
 from downloader.clients import shared
-from downloader.clients.contract import Answer, Request
-from downloader.http3 import Asker, Capable
+from downloader.clients.contract import ClientAnswer, Request
+from downloader.http3 import Capable, HeadClient
 from downloader.option_sets import OptionSet
 from downloader.outcome import Unsent
 from downloader.targets import Target
@@ -108,8 +108,8 @@ class Session:
         self.sets = list(sets)
         self.folder = folder
         self.workers: dict[str, Worker] = {}
-        self.captures: dict[str, capture.Capture] = {}
-        self._asker: Asker | None = None
+        self.captures: dict[str, capture.TcpdumpCapture] = {}
+        self._asker: HeadClient | None = None
         # A client's network namespace does not have the addresses of this one. A packet from there to such an
         # address would bypass the machine's firewall.
         self._lists = [*lists, *(f"own={network}" for network in own_networks())]
@@ -118,7 +118,7 @@ class Session:
         self._permitted = shared.permitted(lists)
         self._target: Target | None = None
         self._targets = targets
-        self._capture: capture.Capture | None = None
+        self._capture: capture.TcpdumpCapture | None = None
         self._max_capture_bytes = 0  # bytes of that capture
         self._stack = ExitStack()
         self._free_at = 0.0
@@ -128,7 +128,7 @@ class Session:
         with ExitStack() as stack:
             for index, option_set in enumerate(self.sets):
                 namespace = stack.enter_context(Masqueraded(index, option_set.sysctls(), mark=mark))
-                new_capture = capture.Capture(
+                new_capture = capture.TcpdumpCapture(
                     capture_files.next_path(self.folder, option_set.name),
                     Masqueraded.interface,
                     option_set.protocol,
@@ -143,7 +143,7 @@ class Session:
                 worker = Worker(option_set, self.folder, self._lists, namespace.inside, self._look)
                 self.workers[option_set.name] = stack.enter_context(worker)
                 if option_set == http3.first_quic(self.sets):
-                    asker = Asker(self.folder, self._lists, namespace.inside, self._look)
+                    asker = HeadClient(self.folder, self._lists, namespace.inside, self._look)
                     self._asker = stack.enter_context(asker)
             self._stack = stack.pop_all()
         return self
@@ -201,18 +201,18 @@ class Session:
         finally:
             self._end_request()
 
-    def _answer(self, worker: Worker, target: Target, option_set: OptionSet) -> Answer:
+    def _answer(self, worker: Worker, target: Target, option_set: OptionSet) -> ClientAnswer:
         """Return a client's answer. Stop the client if the target may no longer be contacted."""
         started_at = time.time_ns()
         if (why := self._guard(target)) is not None:
-            return Answer("blocked", detail=why)
+            return ClientAnswer("blocked", detail=why)
         try:
             self._watch_capture(option_set)
             return worker.download(self._request(target, option_set))
         except CaptureFull as error:
-            return Answer("wire_limit", detail=str(error), started_at=started_at)
+            return ClientAnswer("wire_limit", detail=str(error), started_at=started_at)
         except Withdrawn as error:
-            return Answer("failed", detail=f"broken off: {error}", started_at=started_at)
+            return ClientAnswer("failed", detail=f"broken off: {error}", started_at=started_at)
         finally:
             self._end_request()
 
@@ -277,7 +277,7 @@ def entry(
     target: Target,
     option_set: OptionSet,
     position: int,
-    answer: Answer | None,
+    answer: ClientAnswer | None,
     why: Unsent | None,
     client_version: str,
     capable: Capable | None = None,

@@ -18,23 +18,23 @@ TURN_IN_PAUSES = 2
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Turn of vantage point `index` of `of`. `pause_s`: between two runs for a name and address."""
+class DownloadTurn:
+    """Turn of vantage point `index` of `count`. `pause_s`: between two runs for a name and address."""
 
     index: int
-    of: int
+    count: int
     pause_s: float
 
     def begins_in(self, target: Target, now_s: float) -> float:
         """Return the number of seconds from `now_s` (UTC) until a run of the target may start."""
-        if self.of < 2:
+        if self.count < 2:
             return 0.0
         length = TURN_IN_PAUSES * self.pause_s
         turn, elapsed = divmod(now_s, length)
-        turns_left = (self.index - self._share(target) - int(turn)) % self.of
+        turns_left = (self.index - self._share(target) - int(turn)) % self.count
         if turns_left == 0 and elapsed < self.pause_s:
             return 0.0
-        return (turns_left or self.of) * length - elapsed
+        return (turns_left or self.count) * length - elapsed
 
     def choose(self, remaining: Sequence[Target], now_s: float) -> tuple[int, float]:
         """Return the index of the target that may start first, and the seconds until then."""
@@ -44,4 +44,4 @@ class Turn:
 
     def _share(self, target: Target) -> int:
         name = f"{target.domain} {target.ip}".encode()
-        return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % self.of
+        return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % self.count

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from downloader import acks, downloads, draw, option_sets, outcome, rows, session, worker
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
-from downloader.shared_limits import Turn
+from downloader.shared_limits import DownloadTurn
 from downloader.targets import Target
 from firstflight import capture_files
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
@@ -31,7 +31,7 @@ from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.provenance import ruleset_hash
-from firstflight.run.report import Rejected, StageReport
+from firstflight.run.report import StageReport, UnusedLine
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.noted_signals import noted_signals
@@ -56,7 +56,7 @@ def stage(run: Run, key: StageKey) -> None:
     if not key.shard.is_whole:
         # A vantage point does one download at a time: its shards would disturb each other.
         raise UsageError(
-            f"{key.vantage} has {key.shard.of} shards, and downloads cannot be divided: use settings with "
+            f"{key.vantage} has {key.shard.count} shards, and downloads cannot be divided: use settings with "
             "shards = 1 for them; nothing was sent"
         )
     with run.stage(NAME, key) as report:
@@ -94,8 +94,8 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
         listed, rejected = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
     else:
         listed, rejected = draw.of_list(settings.targets)
-    report.rejected = [Rejected(line=entry.line, reason=entry.reason) for entry in rejected]
-    chosen, groups = draw.drawn(
+    report.rejected = [UnusedLine(line=entry.line, reason=entry.reason) for entry in rejected]
+    chosen, groups = draw.sampled_targets(
         listed,
         lambda ip: mapper.origin(ip).cdn,
         int(run.manifest["seed"]),
@@ -172,11 +172,11 @@ def _download(
         )
 
 
-def _turn(run: Run, key: StageKey) -> Turn:
+def _turn(run: Run, key: StageKey) -> DownloadTurn:
     settings = run.settings
     count = len(settings.vantage) if settings.campaign.shared_limits else 1
     pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
-    return Turn(settings.index_of(key.vantage) if count > 1 else 0, count, pause_s)
+    return DownloadTurn(settings.index_of(key.vantage) if count > 1 else 0, count, pause_s)
 
 
 def _drop_cut_line(path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import OptionSet
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import binaries, children
@@ -66,7 +66,7 @@ class Worker:
     ) -> None:
         self._stop()
 
-    def download(self, request: Request) -> Answer:
+    def download(self, request: Request) -> ClientAnswer:
         """Return the client's answer, or an answer with the reason for the failure."""
         if self._process is None or self._process.poll() is not None:
             self._stop()
@@ -82,10 +82,12 @@ class Worker:
             self._kill()
             raise
         if line is not None and line.endswith(b"\n"):
-            return Answer.of(line)
+            return ClientAnswer.of(line)
         self._kill()
         failure = "gave no answer in time" if line is None else f"ended with status {process.wait()}"
-        return Answer("failed", detail=f"the client {failure}; see {self._log.name}", started_at=started_at)
+        return ClientAnswer(
+            "failed", detail=f"the client {failure}; see {self._log.name}", started_at=started_at
+        )
 
     def _start(self) -> None:
         self.starts += 1

@@ -23,7 +23,7 @@ AS_DATA_FILE = "as_data.json"
 OTHERS = "Others"
 
 
-class Origin(NamedTuple):
+class AddressOrigin(NamedTuple):
     """Origin AS and CDN of an address. Both are `None` without a route or a usable origin."""
 
     asn: int | None
@@ -54,10 +54,10 @@ class Mapper:
         """All CDNs that `origin` may return."""
         return frozenset({*self._cdn_of.values(), OTHERS})
 
-    def origin(self, ip: str) -> Origin:
+    def origin(self, ip: str) -> AddressOrigin:
         """Return origin AS and CDN of the longest matching prefix. ValueError if `ip` is not an address."""
         asn = self.asn(ip)
-        return Origin(asn, self.cdn(asn))
+        return AddressOrigin(asn, self.cdn(asn))
 
     def asn(self, ip: str) -> int | None:
         """Return the origin AS of the longest matching prefix. ValueError if `ip` is not an address."""

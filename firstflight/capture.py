@@ -34,7 +34,7 @@ _STATISTICS = {
 }
 
 
-class Capture:
+class TcpdumpCapture:
     """Context manager for one tcpdump process.
 
     Entering returns when tcpdump is capturing. Leaving waits until the kernel has delivered the last packets,
@@ -115,7 +115,7 @@ class Capture:
         with files.explain_os_errors(self._part):
             self._part.write_bytes(b"")
             self.record.max_bytes = min(self._max_bytes, _free_bytes(self.path.parent) // 2)
-        with lock.handed_over(self._part) as lock_descriptors:
+        with lock.locked_descriptors(self._part) as lock_descriptors:
             return children.start(
                 self._argv,
                 own_session=True,

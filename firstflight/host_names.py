@@ -32,11 +32,11 @@ def normalise(text: str) -> str:
     if not name:
         raise NotAName("the name is empty")
     if "://" in name or "/" in name:
-        raise NotAName(f"{shown(name)} is a URL or a path, not a name; write only the host's name")
+        raise NotAName(f"{quoted(name)} is a URL or a path, not a name; write only the host's name")
     if _is_address(name):
-        raise NotAName(f"{shown(name)} is an address, not a name")
+        raise NotAName(f"{quoted(name)} is an address, not a name")
     if "\ufffd" in name:
-        raise NotAName(f"{shown(name)} is not UTF-8 text")
+        raise NotAName(f"{quoted(name)} is not UTF-8 text")
     if not name.isascii():
         # Imported here, because only few names need its tables.
         import idna
@@ -44,23 +44,23 @@ def normalise(text: str) -> str:
         try:
             name = idna.encode(name, uts46=True).decode("ascii")
         except idna.IDNAError as error:
-            raise NotAName(f"{shown(name)} is not an internationalised name ({error})") from error
+            raise NotAName(f"{quoted(name)} is not an internationalised name ({error})") from error
     name = name.lower().removesuffix(".")
     if len(name) > 253:
-        raise NotAName(f"{shown(name)} is longer than 253 characters")
+        raise NotAName(f"{quoted(name)} is longer than 253 characters")
     for label in name.split("."):
         if not label:
-            raise NotAName(f"{shown(name)} is not a domain name: it has an empty label")
+            raise NotAName(f"{quoted(name)} is not a domain name: it has an empty label")
         if len(label) > 63:
-            raise NotAName(f"{shown(name)} has a label of more than 63 characters")
+            raise NotAName(f"{quoted(name)} has a label of more than 63 characters")
         if not _LABEL.fullmatch(label):
-            raise NotAName(f"{shown(name)} is not a domain name: label {shown(label)} is not allowed")
+            raise NotAName(f"{quoted(name)} is not a domain name: label {quoted(label)} is not allowed")
     if name.rpartition(".")[2].isdigit():
-        raise NotAName(f"{shown(name)} is not a domain name: it ends in a number")
+        raise NotAName(f"{quoted(name)} is not a domain name: it ends in a number")
     return name
 
 
-def shown(text: str, limit: int = 60) -> str:
+def quoted(text: str, limit: int = 60) -> str:
     """Quote `text` for a message: one line, no control characters, truncated to about `limit` characters."""
     quoted = repr(text[: limit + 1])
     return quoted if len(quoted) <= limit + 2 else quoted[:limit] + "…" + quoted[0]

@@ -20,33 +20,33 @@ _FOLDER = re.compile(r"shard-([0-9]{1,2})-of-([0-9]{1,2})")
 
 @dataclass(frozen=True, order=True)
 class Shard:
-    """Shard `index` of `of`, from 0 like in ZMap. Shard 0 of 1 is the whole list."""
+    """Shard `index` of `count`, from 0 like in ZMap. Shard 0 of 1 is the whole list."""
 
     index: int = 0
-    of: int = 1
+    count: int = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.index < self.of <= MOST:
+        if not 0 <= self.index < self.count <= MOST:
             raise UsageError(
                 f"there is no shard {self}: write K/N, with N from 1 to {MOST} and K from 0 to N - 1"
             )
 
     def __str__(self) -> str:
-        return f"{self.index}/{self.of}"
+        return f"{self.index}/{self.count}"
 
     @property
     def is_whole(self) -> bool:
         """Whether there is no other shard."""
-        return self.of == 1
+        return self.count == 1
 
     @property
     def folder(self) -> str:
         """The name of the shard's folder."""
-        return f"shard-{self.index}-of-{self.of}"
+        return f"shard-{self.index}-of-{self.count}"
 
     def holds(self, names: Iterable[bytes]) -> list[bool]:
         """Return for each name (UTF-8) whether it belongs to this shard. It belongs to exactly one shard."""
-        index, count = self.index, self.of
+        index, count = self.index, self.count
         return [crc32(name) % count == index for name in names]
 
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 
 from lab.behaviour import AnswerEntry, FieldsEntry
-from lab.model import Answer
+from lab.model import HttpAnswer
 
 PLAIN = AnswerEntry(status=200)
 # Fields that identify an edge's location. The handshake stage reads them into `edge_location`.
@@ -26,7 +26,7 @@ def choose(declared: Sequence[AnswerEntry], seed: int, domain: str) -> AnswerEnt
     return PLAIN
 
 
-def answer(entry: AnswerEntry, fields: FieldsEntry, seed: int, domain: str, ip: str) -> Answer:
+def answer(entry: AnswerEntry, fields: FieldsEntry, seed: int, domain: str, ip: str) -> HttpAnswer:
     """Return an endpoint's answer with its fields. All names at one address have the same location."""
     rng = random.Random(f"{seed}/{domain}/{ip}/fields")
     place = random.Random(f"{seed}/{ip}/place").choice(fields.places)
@@ -44,7 +44,7 @@ def answer(entry: AnswerEntry, fields: FieldsEntry, seed: int, domain: str, ip: 
 
     headers = (*fields.headers, *entry.headers)
     names_place = any(name in PLACE_FIELDS and "{place}" in value for name, value in headers)
-    return Answer(
+    return HttpAnswer(
         status=entry.status,
         headers=tuple((name, filled(value)) for name, value in headers),
         delay_us=None if entry.delay_ms is None else round(entry.delay_ms * 1000),

@@ -35,7 +35,7 @@ class HostEntry(_Entry):
     tcp: dict[TcpSetting, int] = Field(default_factory=dict)
 
 
-class Distribution(_Entry):
+class DelayDistribution(_Entry):
     """A lognormal with a Pareto of exponent `tail_alpha` as its top `tail_share`; milliseconds."""
 
     median_ms: float = Field(gt=0, le=1000)
@@ -94,8 +94,8 @@ class CdnEntry(_Entry):
     block6: IPv6Network
     names: int = Field(gt=0, le=2000)
     iack: int = Field(ge=0)
-    delay: Distribution | None = None
-    wait: Distribution
+    delay: DelayDistribution | None = None
+    wait: DelayDistribution
     stack: str = "quiche"
     wait_stacks: tuple[str, ...] = ()
     shared: int = Field(default=0, ge=0)

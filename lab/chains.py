@@ -16,7 +16,7 @@ from lab.model import CertificateName
 from lab.servers import chain_file
 
 
-class Chains:
+class LabChains:
     """The certificates for a lab's servers; they exist after the lab was started once."""
 
     def __init__(self, state: Path | None) -> None:

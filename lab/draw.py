@@ -11,10 +11,10 @@ import math
 import random
 from statistics import NormalDist
 
-from lab.behaviour import Distribution
+from lab.behaviour import DelayDistribution
 
 
-def quantile(distribution: Distribution, q: float) -> int:
+def quantile(distribution: DelayDistribution, q: float) -> int:
     """Return the `q` quantile (0 < q < 1) in microseconds."""
     d = distribution
 
@@ -29,7 +29,7 @@ def quantile(distribution: Distribution, q: float) -> int:
     return round(min(value, d.max_ms) * 1000)
 
 
-def quantiles(distribution: Distribution, n: int) -> list[int]:
+def quantiles(distribution: DelayDistribution, n: int) -> list[int]:
     """Return the `n` stratified quantiles in microseconds, ascending."""
     return [quantile(distribution, (i + 0.5) / n) for i in range(n)]
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from firstflight.errors import UsageError
 from lab import namespaces
-from lab.state import Record, State
+from lab.state import Record, StateFolder
 
 
 def enter_host(record: Record, host: str) -> None:
@@ -46,7 +46,7 @@ def host_in(command: Sequence[str]) -> str | None:
     return None
 
 
-def is_on(host: str) -> bool | None:
+def is_on_host(host: str) -> bool | None:
     """Return whether this process is on that lab host; `None` if there is no such namespace."""
     try:
         return (namespaces.NETNS / host).samefile("/proc/self/ns/net")
@@ -54,7 +54,7 @@ def is_on(host: str) -> bool | None:
         return None
 
 
-def environment(state: State) -> dict[str, str]:
+def environment(state: StateFolder) -> dict[str, str]:
     """Return the additional variables for a program in the lab: it trusts only the lab's authority.
 
     The PATH includes `firstflight` and the administrator's programs, which may be missing from the user's
@@ -69,7 +69,7 @@ def environment(state: State) -> dict[str, str]:
     }
 
 
-def execute(state: State, host: str, argv: Sequence[str]) -> NoReturn:
+def execute(state: StateFolder, host: str, argv: Sequence[str]) -> NoReturn:
     """Replace this process by a program on a host; UsageError if there is no such host or program."""
     record = state.require()
     if host not in record.hosts:

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from firstflight.errors import UsageError
 from lab import stacks
-from lab.chains import Chains, Described
+from lab.chains import Described, LabChains
 from lab.internet import Internet
-from lab.model import Answer, CertificateName, Endpoint
+from lab.model import CertificateName, Endpoint, HttpAnswer
 from lab.servers import PORT
 
 Columns = dict[str, Any]
@@ -51,7 +51,7 @@ class HandshakeTruth:
 
     def __init__(self, internet: Internet, state: Path | None = None) -> None:
         self._internet = internet
-        self._chains = Chains(state)
+        self._chains = LabChains(state)
         self._drops = {drop.ip: drop.rule for drop in internet.drops}
         # Maps a host to the CDN of the same name. The host's servers send the fields of this CDN.
         self._fields_of = {name.lower(): name for name in internet.cdns}
@@ -157,7 +157,7 @@ class HandshakeTruth:
                 issuer = chain[position + 1].sha256 if position + 1 < len(chain) else None
                 yield {"position": position, "issuer_sha256": issuer, **described.columns}
 
-    def _shown(self, endpoint: Endpoint) -> stacks.Shown:
+    def _shown(self, endpoint: Endpoint) -> stacks.SharedColumns:
         shown = stacks.find(endpoint.stack).shown
         if shown is None:
             raise UsageError(
@@ -271,7 +271,7 @@ def _available(information: object) -> str | None:
     return ",".join(f"0x{digits[begin : begin + 8]}" for begin in range(0, len(digits), 8))
 
 
-def _answered(answer: Answer | None) -> Columns:
+def _answered(answer: HttpAnswer | None) -> Columns:
     if answer is None:
         # Its server's idle timeout is shorter than the campaign's time for a connection.
         return {"http": "idle", "status": None, "server_header": None, "edge_location": None}

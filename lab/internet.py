@@ -17,7 +17,7 @@ from lab import answers, behaviour, file_sites, mirror_sites
 from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
 from lab.draw import quantiles, symmetric_pairs
 from lab.model import (
-    Answer,
+    Announcement,
     Bottleneck,
     CertificateName,
     DnsRecord,
@@ -26,7 +26,7 @@ from lab.model import (
     Endpoint,
     Host,
     HostKind,
-    Route,
+    HttpAnswer,
 )
 
 DEFAULT = Path(__file__).with_name("internet.toml")
@@ -47,7 +47,7 @@ class Internet:
 
     hosts: tuple[Host, ...]
     endpoints: tuple[Endpoint, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[Announcement, ...]
     names: tuple[tuple[int, str], ...]
     servfail: tuple[str, ...]
     nxdomain: tuple[str, ...]
@@ -120,7 +120,7 @@ def _edge_host(name: str, block4: IPv4Network, block6: IPv6Network, addresses: I
 def _served(name: str, kind: HostKind) -> tuple[str, ...]:
     """Return the additional addresses for a host that is not an edge."""
     if kind == "mirror":
-        return tuple(site.ip for site in mirror_sites.on(name) if site.ip is not None)
+        return tuple(site.ip for site in mirror_sites.sites_of_host(name) if site.ip is not None)
     if kind != "files":
         return ()
     return tuple(site.ip for site in file_sites.sites() if site.ip is not None and not site.is_unserved)
@@ -236,7 +236,7 @@ class _Builder:
             )
         )
 
-    def answer(self, domain: str, ip: str, host: str, entry: SpecialEntry | None) -> Answer | None:
+    def answer(self, domain: str, ip: str, host: str, entry: SpecialEntry | None) -> HttpAnswer | None:
         """Return an endpoint's answer to requests, or `None`: declared for a special name, else sampled."""
         if entry and not entry.answers:
             return None
@@ -365,7 +365,7 @@ def expand(spec: Behaviour) -> Internet:
     return Internet(
         hosts=tuple(hosts),
         endpoints=tuple(build.endpoints),
-        routes=tuple(Route(str(net), path) for net, path in build.routes),
+        routes=tuple(Announcement(str(net), path) for net, path in build.routes),
         names=tuple(enumerate(ranked, start=1)),
         servfail=tuple(s.domain for s in spec.special if s.dns_status == "SERVFAIL"),
         nxdomain=tuple(s.domain for s in spec.special if s.dns_status == "NXDOMAIN"),

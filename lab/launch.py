@@ -16,11 +16,16 @@ from typing import Any
 from firstflight.errors import FirstflightError, InputError, UsageError
 from lab import control, internet
 from lab.programs import program
-from lab.state import Record, State, boot_id, kill, start_ticks
+from lab.state import Record, StateFolder, boot_id, kill, start_ticks
 
 
 def up(
-    state: State, behaviour: Path, *, capture_edges: bool, realtime: bool, progress: Callable[[str], None]
+    state: StateFolder,
+    behaviour: Path,
+    *,
+    capture_edges: bool,
+    realtime: bool,
+    progress: Callable[[str], None],
 ) -> None:
     """Start the lab and return when everything in it is ready.
 
@@ -35,7 +40,7 @@ def up(
 
 
 @contextmanager
-def _locked(state: State) -> Iterator[None]:
+def _locked(state: StateFolder) -> Iterator[None]:
     """Hold the lock of the state folder. The kernel releases it with this process."""
     try:
         state.folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +64,12 @@ def _locked(state: State) -> Iterator[None]:
 
 
 def _raise_lab(
-    state: State, behaviour: Path, *, capture_edges: bool, realtime: bool, progress: Callable[[str], None]
+    state: StateFolder,
+    behaviour: Path,
+    *,
+    capture_edges: bool,
+    realtime: bool,
+    progress: Callable[[str], None],
 ) -> None:
     if (running := state.running()) is not None:
         raise UsageError(
@@ -85,7 +95,7 @@ def _raise_lab(
     progress(f"lab: up after {seconds} s")
 
 
-def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.Popen[str]:
+def _start(state: StateFolder, *, capture_edges: bool, realtime: bool) -> subprocess.Popen[str]:
     """Start the supervisor in new namespaces; it waits for a line on standard input before it acts."""
     with (state.logs / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
@@ -110,7 +120,10 @@ def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.P
 
 
 def _until_ready(
-    process: subprocess.Popen[str], state: State, hosts: tuple[str, ...], progress: Callable[[str], None]
+    process: subprocess.Popen[str],
+    state: StateFolder,
+    hosts: tuple[str, ...],
+    progress: Callable[[str], None],
 ) -> float:
     """Follow the supervisor's reports until the lab is ready; return the seconds that it took.
 
@@ -146,7 +159,7 @@ def _rootless() -> bool:
     return os.geteuid() != 0
 
 
-def down(state: State) -> bool:
+def down(state: StateFolder) -> bool:
     """Stop the lab; return whether it was up. Logs, captures and the behaviour file stay for reading."""
     record = state.running()
     if record is not None:
@@ -156,13 +169,13 @@ def down(state: State) -> bool:
     return record is not None
 
 
-def set_epoch(state: State, epoch: int) -> None:
+def set_epoch(state: StateFolder, epoch: int) -> None:
     """Move the varying names to their addresses in that epoch; return when DNS serves them."""
     state.require()
     control.ask(state.control, {"do": "epoch", "epoch": epoch})
 
 
-def status(state: State) -> dict[str, Any] | None:
+def status(state: StateFolder) -> dict[str, Any] | None:
     """Return epoch and services ("up", or their exit status) of the lab; `None` if the lab is not up."""
     if state.running() is None:
         return None
@@ -187,7 +200,7 @@ def _reports(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
         yield report
 
 
-def _clear(state: State) -> None:
+def _clear(state: StateFolder) -> None:
     """Remove the files of an earlier lab, except the authority, which clients may already trust."""
     for name in (
         "lab.json",
@@ -203,7 +216,7 @@ def _clear(state: State) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prepare(state: State, behaviour: bytes, net: internet.Internet) -> None:
+def _prepare(state: StateFolder, behaviour: bytes, net: internet.Internet) -> None:
     try:
         for folder in (state.logs, state.captures, state.folder / "lists"):
             folder.mkdir(parents=True, exist_ok=True)

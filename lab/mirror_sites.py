@@ -72,6 +72,6 @@ SITES = (
 )
 
 
-def on(host: str) -> list[Mirror]:
+def sites_of_host(host: str) -> list[Mirror]:
     """Return a host's sites."""
     return [site for site in SITES if site.host == host]

@@ -46,7 +46,7 @@ CertificateName = Literal["small", "large", "self_signed", "other_name", "expire
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """The answer to every HTTP/3 request, sent `delay_us` (`None` = 0) after it."""
 
     status: int
@@ -70,7 +70,7 @@ class Endpoint:
     asn: int | None = None
     cdn: str | None = None
     alpn: str = "h3"  # the protocol that the server accepts; empty: no protocol
-    http: Answer | None = None  # `None`: requests are never answered
+    http: HttpAnswer | None = None  # `None`: requests are never answered
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DnsRecord:
 
 
 @dataclass(frozen=True)
-class Route:
+class Announcement:
     """One announcement in the lab's routing table; the origin is the last AS of the path."""
 
     prefix: str

@@ -39,7 +39,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Question:
+class FileRequest:
     """A request."""
 
     method: str
@@ -88,21 +88,21 @@ def _missing() -> Reply:
     return Reply(404, {"Content-Type": "text/html"}, lambda: _text(b"none"), 4)
 
 
-def plain(question: Question) -> Reply:
+def plain(question: FileRequest) -> Reply:
     """A page that links to a file of 1 MB; there is no robots.txt."""
     if question.path == "/":
         return _page(FILE)
     return _download(MB) if question.path == FILE else _missing()
 
 
-def robots_endless(question: Question) -> Reply:
+def robots_endless(question: FileRequest) -> Reply:
     """Robots.txt is endless; the readable part allows everything."""
     if question.path == "/robots.txt":
         return Reply(200, {"Content-Type": "text/plain"}, lambda: _endless(b"User-agent: *\nAllow: /\n"))
     return plain(question)
 
 
-def trap(question: Question) -> Reply:
+def trap(question: FileRequest) -> Reply:
     """Each page links to two new pages."""
     if question.path == "/robots.txt":
         return _missing()
@@ -110,14 +110,14 @@ def trap(question: Question) -> Reply:
     return _page(f"{folder}/a", f"{folder}/b", *(f"/calendar/{number}" for number in range(400)))
 
 
-def no_length(question: Question) -> Reply:
+def no_length(question: FileRequest) -> Reply:
     """A file of 2 MB without length, neither for HEAD nor for ranges."""
     if question.path == FILE:
         return Reply(200, {"Content-Type": "application/octet-stream"}, lambda: _bytes(2 * MB))
     return plain(question)
 
 
-def ranges(question: Question) -> Reply:
+def ranges(question: FileRequest) -> Reply:
     """HEAD is refused; the answer to a range contains the size."""
     if question.path != FILE:
         return plain(question)
@@ -128,35 +128,35 @@ def ranges(question: Question) -> Reply:
     return _download(3 * MB)
 
 
-def wrong_length(question: Question) -> Reply:
+def wrong_length(question: FileRequest) -> Reply:
     """The Content-Length of the file is 2 MB, but the body is only 1.5 MB."""
     if question.path == FILE:
         return Reply(200, {"Content-Type": "video/mp4"}, lambda: _bytes(1_500_000), 2 * MB)
     return plain(question)
 
 
-def breaks(question: Question) -> Reply:
+def breaks(question: FileRequest) -> Reply:
     """A file that breaks off. Neither HEAD nor ranges show the length."""
     if question.path == FILE:
         return Reply(200, {"Transfer-Encoding": "chunked"}, lambda: _text(b"1000\r\nless than that"))
     return plain(question)
 
 
-def slow(question: Question) -> Reply:
+def slow(question: FileRequest) -> Reply:
     """A file that arrives at ten bytes a second."""
     if question.path == FILE:
         return Reply(200, {"Content-Type": "application/pdf"}, lambda: _drip(MB), MB)
     return plain(question)
 
 
-def changes(question: Question) -> Reply:
+def changes(question: FileRequest) -> Reply:
     """A file with another ETag at each request."""
     if question.path == FILE:
         return _download(1_500_000, {"ETag": f'"version-{next(_VERSIONS)}"'})
     return plain(question)
 
 
-def bomb(question: Question) -> Reply:
+def bomb(question: FileRequest) -> Reply:
     """An unrequested gzip coding: 100 kB that expand to a page of 100 MB."""
     if question.path != "/":
         return _missing()
@@ -165,7 +165,7 @@ def bomb(question: Question) -> Reply:
     return Reply(200, fields, lambda: _text(packed), len(packed))
 
 
-def packed(question: Question) -> Reply:
+def packed(question: FileRequest) -> Reply:
     """All texts have an unrequested gzip coding."""
     if question.path == "/":
         return _encoded(gzip.compress(f'<a href="{FILE}">'.encode()), "gzip")
@@ -174,7 +174,7 @@ def packed(question: Question) -> Reply:
     return plain(question)
 
 
-def unknown_coding(question: Question) -> Reply:
+def unknown_coding(question: FileRequest) -> Reply:
     """The start page has an unknown content coding."""
     return _encoded(b"\x01\x02\x03", "x-lab") if question.path == "/" else plain(question)
 
@@ -184,7 +184,7 @@ def _encoded(body: bytes, coding: str) -> Reply:
     return Reply(200, fields, lambda: _text(body), len(body))
 
 
-def umlauts(question: Question) -> Reply:
+def umlauts(question: FileRequest) -> Reply:
     """The start page redirects to a path with an umlaut, which links to a file with an umlaut (UTF-8)."""
     page, file = "/\u00e4".encode(), "/\u00fc.bin".encode()
     if question.path == "/":
@@ -195,7 +195,7 @@ def umlauts(question: Question) -> Reply:
     return _download(MB) if question.path == "/%C3%BC.bin" else _missing()
 
 
-def costly(question: Question) -> Reply:
+def costly(question: FileRequest) -> Reply:
     """Three pages with an element of 150,000 attributes, a minute for libxml2; the third links to a file."""
     links = {"/": "/2", "/2": "/3", "/3": FILE}
     if question.path not in links:
@@ -205,14 +205,14 @@ def costly(question: Question) -> Reply:
     return Reply(200, {"Content-Type": "text/html"}, lambda: _text(body), len(body))
 
 
-def giant_page(question: Question) -> Reply:
+def giant_page(question: FileRequest) -> Reply:
     """An endless page."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(200, {"Content-Type": "text/html"}, lambda: _endless(b"<p>more</p>\n"))
 
 
-def hostile_links(question: Question) -> Reply:
+def hostile_links(question: FileRequest) -> Reply:
     """Links that no crawler should follow. A file would answer each of them."""
     if question.path == "/robots.txt":
         return _missing()
@@ -237,21 +237,21 @@ def hostile_links(question: Question) -> Reply:
     )
 
 
-def endless_fields(question: Question) -> Reply:
+def endless_fields(question: FileRequest) -> Reply:
     """The header section of the start page is endless."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(-1, {}, lambda: _endless(b"X-More: and more\r\n"))
 
 
-def redirects(question: Question) -> Reply:
+def redirects(question: FileRequest) -> Reply:
     """The start page redirects to itself, with a longer path each time."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(302, {"Location": f"{question.path}a"}, None, 0)
 
 
-def walls(question: Question) -> Reply:
+def walls(question: FileRequest) -> Reply:
     """Pages with many links that robots.txt forbids, and some to more such pages."""
     if question.path == "/robots.txt":
         rules = b"User-agent: *\nDisallow: /closed\n"
@@ -268,19 +268,19 @@ async def _silence() -> Body:
     yield b""
 
 
-def tarpit(question: Question) -> Reply:
+def tarpit(question: FileRequest) -> Reply:
     """The start page sends only its status line. Not a site of the lab: it costs a crawl half a minute."""
     return _missing() if question.path == "/robots.txt" else Reply(-1, {}, _silence)
 
 
-def drips(question: Question) -> Reply:
+def drips(question: FileRequest) -> Reply:
     """The start page arrives at ten bytes a second. Not a site of the lab either."""
     if question.path == "/robots.txt":
         return _missing()
     return Reply(200, {"Content-Type": "text/html"}, lambda: _drip(MB), MB)
 
 
-BEHAVIOURS: dict[str, Callable[[Question], Reply]] = {
+BEHAVIOURS: dict[str, Callable[[FileRequest], Reply]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(plain, robots_endless, trap, no_length, ranges, wrong_length, breaks, slow, changes),
@@ -308,7 +308,7 @@ async def _serve_request(reader: asyncio.StreamReader, writer: asyncio.StreamWri
     host = fields.get("host", "")
     print(json.dumps([host, method, path, fields]), flush=True)
     label = host.removeprefix("www.").partition(".")[0]
-    reply = BEHAVIOURS.get(label, plain)(Question(method, host, path, fields))
+    reply = BEHAVIOURS.get(label, plain)(FileRequest(method, host, path, fields))
     goes_on = reply.length is not None
     if reply.status > 0:
         sent = dict(reply.fields)

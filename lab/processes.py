@@ -18,7 +18,7 @@ _TAIL_LINES = 8
 
 
 @dataclass
-class Running:
+class RunningService:
     """A service with its process and log."""
 
     service: Service
@@ -35,7 +35,7 @@ class Running:
 _REALTIME_PRIORITY = 5  # below the link emulator's
 
 
-def start(service: Service, logs: Path, *, realtime: bool) -> Running:
+def start(service: Service, logs: Path, *, realtime: bool) -> RunningService:
     """Start a service on its host (host "": the current namespace); the output goes to LOGS/NAME.log.
 
     Without `realtime`, no service gets real-time priority, even with `Service.realtime`.
@@ -55,7 +55,7 @@ def start(service: Service, logs: Path, *, realtime: bool) -> Running:
             )
         except OSError as error:
             raise FirstflightError(f"the lab's {service.name} cannot be started: {error}") from error
-    return Running(service, process, log, time.monotonic())
+    return RunningService(service, process, log, time.monotonic())
 
 
 def _settle(service: Service, realtime: bool) -> None:
@@ -68,7 +68,7 @@ def _settle(service: Service, realtime: bool) -> None:
             os.sched_setscheduler(0, policy, os.sched_param(_REALTIME_PRIORITY))
 
 
-def wait_ready(all_running: list[Running]) -> None:
+def wait_ready(all_running: list[RunningService]) -> None:
     """Wait until every service has printed the `ready` line; FirstflightError shows a failed one's log."""
     pending = list(all_running)
     while pending:

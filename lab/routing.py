@@ -1,7 +1,7 @@
 """The lab's routing table: two BIRD routers that speak real BGP, and the collector's table as MRT.
 
-A route server on host `dns` announces every `Route` of the lab over eBGP, with one session for IPv4 and one
-for IPv6. It omits its AS from the path (RFC 7947, 2.2.2.1), so that the path is exactly as declared. A
+A route server on host `dns` sends every `Announcement` of the lab over eBGP, with one session for IPv4 and
+one for IPv6. It omits its AS from the path (RFC 7947, 2.2.2.1), so that the path is exactly as declared. A
 collector on host `web` learns the routes and writes the tables as TABLE_DUMP_V2 (RFC 6396, 4.3) with BIRD's
 MRT protocol; `lab.routeviews` publishes them. Neither router changes the kernel's routes.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab.model import Host, Route, Service
+from lab.model import Announcement, Host, Service
 from lab.programs import program
 
 COLLECTOR_AS = 6447  # the AS of RouteViews' collectors
@@ -23,7 +23,7 @@ ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never in a path
 _BOGUS = ((0, 0), (64496, 131071), (1_000_000, 2**32 - 1))
 
 
-def check_routes(routes: Iterable[Route]) -> None:
+def check_routes(routes: Iterable[Announcement]) -> None:
     """Raise UsageError for a route that cannot be announced, or with an origin that readers would miss."""
     visited = set()
     for route in routes:
@@ -51,16 +51,16 @@ def check_routes(routes: Iterable[Route]) -> None:
             )
 
 
-def split_families(routes: Iterable[Route]) -> tuple[list[Route], list[Route]]:
+def split_families(routes: Iterable[Announcement]) -> tuple[list[Announcement], list[Announcement]]:
     """Return the IPv4 and the IPv6 routes."""
-    v4: list[Route] = []
-    v6: list[Route] = []
+    v4: list[Announcement] = []
+    v6: list[Announcement] = []
     for route in routes:
         (v6 if ":" in route.prefix else v4).append(route)
     return v4, v6
 
 
-def route_server_config(routes: Sequence[Route], server: Host, collector: Host) -> str:
+def route_server_config(routes: Sequence[Announcement], server: Host, collector: Host) -> str:
     """Return the BIRD configuration of the announcing router."""
     lines = [
         "log stderr all;",
@@ -109,7 +109,9 @@ def _session(family: str, address: str, asn: int, peer: str, peer_asn: int, *, s
     return [*lines, "}"]
 
 
-def routing_services(routes: Sequence[Route], state: Path, server: Host, collector: Host) -> list[Service]:
+def routing_services(
+    routes: Sequence[Announcement], state: Path, server: Host, collector: Host
+) -> list[Service]:
     """Write both configurations under state/bird and return the two routers as services.
 
     BIRD's control sockets are reached by names relative to state/bird, because the path of a Unix socket may

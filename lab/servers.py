@@ -16,7 +16,7 @@ from firstflight.errors import UsageError
 from firstflight.system import binaries
 from lab import stacks
 from lab.certificates import FLAWS, Authority, ServerCertificate, issue, make_authority
-from lab.model import Answer, CertificateName, Endpoint, Service
+from lab.model import CertificateName, Endpoint, HttpAnswer, Service
 
 PORT = 443
 CHAIN_BYTES = {"small": 1200, "large": 5000}
@@ -79,7 +79,7 @@ def configuration(
     }
 
 
-def _answer(answer: Answer) -> dict[str, object]:
+def _answer(answer: HttpAnswer) -> dict[str, object]:
     return {"status": answer.status, "headers": answer.headers, "delay_us": answer.delay_us}
 
 

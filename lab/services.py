@@ -79,7 +79,9 @@ def services(internet: Internet, state: Path) -> list[Service]:
         service
         for host in internet.hosts
         if host.kind == "mirror"
-        for service in mirror_host.services(state, host.name, mirror_sites.on(host.name), authority)
+        for service in mirror_host.services(
+            state, host.name, mirror_sites.sites_of_host(host.name), authority
+        )
     ]
     v4, v6 = routing.split_families(internet.routes)
     server, collector = routing.routing_services(internet.routes, state, names, site)
@@ -114,9 +116,11 @@ def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]
     return [dns.reload_command(state, _only_host(internet, "dns")), *flushes]
 
 
-def _site(authority: Authority, name: str, root: Path, *, before: str = "", locations: str = "") -> web.Site:
+def _site(
+    authority: Authority, name: str, root: Path, *, before: str = "", locations: str = ""
+) -> web.VirtualHost:
     certificate = issue(authority, name, [name])
-    return web.Site(name, root, certificate.chain, certificate.key, before, locations)
+    return web.VirtualHost(name, root, certificate.chain, certificate.key, before, locations)
 
 
 def _organisations(internet: Internet) -> dict[int, str]:
@@ -150,7 +154,7 @@ def _records(internet: Internet, epoch: int, site: Host) -> list[DnsRecord]:
         records += file_host.records(file_sites.sites())
     for host in internet.hosts:
         if host.kind == "mirror":
-            records += file_host.records(mirror_sites.on(host.name))
+            records += file_host.records(mirror_sites.sites_of_host(host.name))
     return records
 
 

@@ -30,7 +30,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class State:
+class StateFolder:
     """The state folder and the paths in it."""
 
     folder: Path
@@ -112,9 +112,9 @@ class State:
         return record
 
 
-def locate(option: str | None) -> State:
+def locate(option: str | None) -> StateFolder:
     """Return the state folder: the option, else $FIRSTFLIGHT_LAB, else var/lab here."""
-    return State(Path(option or os.environ.get(VARIABLE) or "var/lab").absolute())
+    return StateFolder(Path(option or os.environ.get(VARIABLE) or "var/lab").absolute())
 
 
 def boot_id() -> str:

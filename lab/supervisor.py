@@ -27,9 +27,9 @@ from lab import control, internet, mounts, network, processes, servers, services
 from lab.internet import Internet
 from lab.model import Service
 from lab.namespaces import entering
-from lab.processes import Running
+from lab.processes import RunningService
 from lab.programs import program
-from lab.state import State
+from lab.state import StateFolder
 
 FIRST_EPOCH = 1
 
@@ -43,11 +43,11 @@ def tell(**fields: Any) -> None:
 class Supervisor:
     """The running lab."""
 
-    def __init__(self, state: State, net: Internet) -> None:
+    def __init__(self, state: StateFolder, net: Internet) -> None:
         self.state = state
         self.internet = net
         self.epoch = FIRST_EPOCH
-        self.running: list[Running] = []
+        self.running: list[RunningService] = []
         self.failed: dict[str, str] = {}
 
     def raise_lab(self, *, capture_edges: bool, realtime: bool) -> None:
@@ -127,7 +127,7 @@ def link_service(config: Path, realtime: bool) -> Service:
     return Service("link", "", (*argv, "--realtime") if realtime else tuple(argv), ready=r"^READY$")
 
 
-def capture_service(host: str, state: State) -> Service:
+def capture_service(host: str, state: StateFolder) -> Service:
     """Return a capture of all QUIC and ICMP packets of an edge, with nanosecond stamps."""
     argv = [program("tcpdump", "tcpdump"), "-i", "eth0", "-n", "-s", "0", "-U", "--nano", "--immediate-mode"]
     argv += ["-B", "8192", "-w", str(state.captures / f"{host}.pcap")]
@@ -144,7 +144,7 @@ def main() -> int:
     parser.add_argument("--capture-edges", action="store_true")
     parser.add_argument("--realtime", action="store_true")
     options = parser.parse_args()
-    state = State(options.state)
+    state = StateFolder(options.state)
 
     # /proc is the machine's: `self` there is this process's number outside its PID namespace.
     tell(step="started", pid=int(Path("/proc/self").readlink().name))

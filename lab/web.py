@@ -16,7 +16,7 @@ from lab.programs import program
 
 
 @dataclass(frozen=True)
-class Site:
+class VirtualHost:
     """One virtual host: its name, document root, certificate, and nginx rules beyond plain files."""
 
     name: str
@@ -27,7 +27,7 @@ class Site:
     locations: str = ""  # rules in its server block
 
 
-def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:
+def nginx_config(sites: Sequence[VirtualHost], host: Host, *, as_root: bool) -> str:
     """Return nginx's configuration; relative paths are relative to STATE/web."""
     lines = [
         "daemon off;",
@@ -61,7 +61,7 @@ def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def nginx_service(state: Path, host: Host, sites: Sequence[Site]) -> Service:
+def nginx_service(state: Path, host: Host, sites: Sequence[VirtualHost]) -> Service:
     """Write the configuration and return nginx as a service; the sites' files must exist."""
     folder = state / "web"
     (folder / "tmp").mkdir(parents=True, exist_ok=True)

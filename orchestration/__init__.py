@@ -2,7 +2,7 @@
 
 stages      the table of stages
 runner      a stage as a child process
-held        a stage that another command started
+stage_input a stage that another command started
 execute     skips completed stages and runs the others
 checks/     checks on a machine before it measures
 local/      campaign, lifecycle, console, manifest

@@ -17,7 +17,7 @@ from firstflight.run.engines import await_engine
 from firstflight.run.run import Run
 from firstflight.settings.types import Command
 from firstflight.system import files, lock, terminal
-from orchestration import held, runner, stages
+from orchestration import runner, stage_input, stages
 from orchestration.stages import Stage
 
 BUSY_S = 30.0
@@ -115,7 +115,7 @@ def run_here(
 def end_with_campaign() -> None:
     """Stop this process's stages gracefully when the campaign that started them by a command exits."""
     _install_signal_handlers()
-    held.end_with_input()
+    stage_input.end_with_input()
 
 
 def _remove(run: Run, folder: Path) -> None:

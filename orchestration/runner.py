@@ -3,7 +3,7 @@
 Campaigns wait for them in an event loop (`run_to_end`), Airflow tasks block on them (`Child`). A child runs
 in a separate session, so the terminal's Ctrl-C reaches it only once, through this process. If this process
 dies, even by kill -9, the child shuts down gracefully. A stage that runs through a command such as ssh stops
-when its standard input closes (`orchestration.held`).
+when its standard input closes (`orchestration.stage_input`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from firstflight.settings import Vantage
 from firstflight.settings.types import Command
 from firstflight.system import children, files
 from firstflight.system.terminal import visible
-from orchestration.held import Held
+from orchestration.stage_input import StageInput
 
 T = TypeVar("T")
 
@@ -97,11 +97,11 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
     with output, ExitStack() as stack:
-        held = stack.enter_context(Held()) if behind else None
+        stage_input = stack.enter_context(StageInput()) if behind else None
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *argv,
-                stdin=asyncio.subprocess.DEVNULL if held is None else held.fileno(),
+                stdin=asyncio.subprocess.DEVNULL if stage_input is None else stage_input.fileno(),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -115,11 +115,11 @@ async def run_to_end(argv: Sequence[str], log: Path, *, behind: bool = False) ->
         except OSError as error:
             raise UsageError(f"cannot start {argv[0]}: {error.strerror or error}") from error
         except asyncio.CancelledError:
-            await _end(starting, held)
+            await _end(starting, stage_input)
             raise
 
 
-async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held | None) -> None:
+async def _end(starting: asyncio.Future[asyncio.subprocess.Process], stage_input: StageInput | None) -> None:
     """Stop a process and all others in its session, by closing its input or by SIGINT, once it has started.
 
     Processes that still run after GRACE_S are killed.
@@ -128,7 +128,7 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held 
         process = await asyncio.shield(starting)
     except OSError:
         return  # it did not start
-    if held is None or not await _ends_by_input(process, held):
+    if stage_input is None or not await _ends_by_input(process, stage_input):
         _signal_session(process.pid, signal.SIGINT)
     try:
         await asyncio.wait_for(process.wait(), GRACE_S)
@@ -137,14 +137,14 @@ async def _end(starting: asyncio.Future[asyncio.subprocess.Process], held: Held 
         await process.wait()
 
 
-async def _ends_by_input(process: asyncio.subprocess.Process, held: Held) -> bool:
+async def _ends_by_input(process: asyncio.subprocess.Process, stage_input: StageInput) -> bool:
     """Close a process's input; return whether its command forwards it.
 
     The command may still be connecting.
     """
-    held.let_go()
+    stage_input.close_input()
     deadline = time.monotonic() + CONNECT_S
-    while not held.is_forwarded() and process.returncode is None:
+    while not stage_input.is_forwarded() and process.returncode is None:
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.05)
@@ -158,8 +158,10 @@ def run_in_terminal(argv: Sequence[str], *, behind: bool = False) -> int:
     signal).
     """
     with ExitStack() as stack:
-        held = stack.enter_context(Held()) if behind else None
-        process = children.start(argv, stdin=subprocess.DEVNULL if held is None else held.fileno())
+        stage_input = stack.enter_context(StageInput()) if behind else None
+        process = children.start(
+            argv, stdin=subprocess.DEVNULL if stage_input is None else stage_input.fileno()
+        )
         try:
             return process.wait()
         except BaseException:
@@ -243,7 +245,7 @@ def _signal_session(pid: int, signum: int) -> None:
         os.killpg(pid, signum)
 
 
-async def together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
+async def run_together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Run tasks concurrently; return their results in order. If one raises, stop the others first."""
     running = [asyncio.create_task(task) for task in tasks]
     try:

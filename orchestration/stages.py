@@ -31,7 +31,7 @@ class Scope(Enum):
     EITHER = "either"  # once for the run, or for a single vantage point and repetition
 
 
-class Plan(Enum):
+class RunPlan(Enum):
     """A run's kind: a scan in repetitions, a watch in periods, or a run for a single purpose."""
 
     SCAN = "scan"
@@ -41,7 +41,7 @@ class Plan(Enum):
     DOWNLOADS = "downloads"
 
 
-ALL = frozenset(Plan)
+ALL = frozenset(RunPlan)
 # The maximum duration for a scheduled scan, with all repetitions.
 LONGEST = timedelta(days=30)
 
@@ -53,7 +53,7 @@ class Stage:
     name: str
     entry: str
     scope: Scope
-    plans: frozenset[Plan] = ALL
+    plans: frozenset[RunPlan] = ALL
     # Contacts measured hosts or the resolver: runs only at the vantage point that the settings name.
     sends: bool = False
     # Fetches lists and tables: runs by the centre's command.
@@ -124,8 +124,8 @@ def _named(name: str) -> Callable[..., Any]:
     return named_function
 
 
-SCAN, WATCH = frozenset({Plan.SCAN}), frozenset({Plan.WATCH})
-SURVEY, DOWNLOADS = SCAN | {Plan.SURVEY}, SCAN | {Plan.DOWNLOADS}
+SCAN, WATCH = frozenset({RunPlan.SCAN}), frozenset({RunPlan.WATCH})
+SURVEY, DOWNLOADS = SCAN | {RunPlan.SURVEY}, SCAN | {RunPlan.DOWNLOADS}
 RESOLVED = SURVEY | DOWNLOADS
 
 STAGES: tuple[Stage, ...] = (
@@ -279,7 +279,7 @@ def optional() -> list[Stage]:
     return [stage for stage in STAGES if stage.enabled_by in disabled]
 
 
-def always() -> list[Stage]:
+def by_default() -> list[Stage]:
     """Return the stages that run by default."""
     return [stage for stage in STAGES if stage not in optional()]
 
@@ -289,14 +289,14 @@ def at_centre() -> list[Stage]:
     return [stage for stage in STAGES if stage.scope is Scope.RUN and stage.enabled_by is None]
 
 
-def once() -> list[Stage]:
+def once_per_run() -> list[Stage]:
     """Return all stages that run once per run, at the centre."""
     return [stage for stage in STAGES if stage.scope is Scope.RUN]
 
 
 def measuring_once() -> list[Stage]:
     """Return the stages that measure from the centre, once per run, if the settings enable them."""
-    return [stage for stage in once() if stage.enabled_by is not None]
+    return [stage for stage in once_per_run() if stage.enabled_by is not None]
 
 
 def enabling(*names: str) -> dict[str, dict[str, bool]]:
@@ -304,17 +304,17 @@ def enabling(*names: str) -> dict[str, dict[str, bool]]:
     return {s.enabled_by: {"enabled": s.name in names} for s in STAGES if s.apart and s.enabled_by}
 
 
-def from_centre(plan: Plan, settings: Settings) -> list[Stage]:
+def from_centre(plan: RunPlan, settings: Settings) -> list[Stage]:
     """Return the stages that these settings enable and that measure from the centre, once per run."""
     return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.RUN and s.enabled_by is not None]
 
 
-def at_vantage(plan: Plan, settings: Settings | None = None) -> list[Stage]:
+def at_vantage(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:
     """Return the stages that send from each vantage point, in order; with settings, only enabled ones."""
     return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.KEY and s.sends]
 
 
-def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
+def processing(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:
     """Return the stages that process a vantage point's measurements, in order; they send nothing.
 
     With settings, only enabled ones.
@@ -322,35 +322,35 @@ def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
     return [s for s in _stages_of_plan(plan, settings) if s.scope is Scope.KEY and not s.sends]
 
 
-def scheduled(plan: Plan) -> list[Stage]:
+def scheduled(plan: RunPlan) -> list[Stage]:
     """Return a plan's stages on a schedule at a vantage point, in order; the last one loads.
 
     A scan omits stages with separate schedules.
     """
-    chosen = [s for s in at_vantage(plan) if not (s.apart and plan is Plan.SCAN)]
-    return [*chosen, *afterwards(plan), named(LOAD)]
+    chosen = [s for s in at_vantage(plan) if not (s.apart and plan is RunPlan.SCAN)]
+    return [*chosen, *processing(plan), named(LOAD)]
 
 
-def measuring(plan: Plan, settings: Settings | None = None) -> list[Stage]:
+def measuring(plan: RunPlan, settings: Settings | None = None) -> list[Stage]:
     """Return a plan's stages that measure, the main one first; with settings, only enabled ones."""
     return [s for s in _stages_of_plan(plan, settings) if s.measures is not None]
 
 
-def main(plan: Plan) -> Stage:
+def main(plan: RunPlan) -> Stage:
     """Return a plan's main stage, which every run of the plan has; other stages are additional."""
     return measuring(plan)[0]
 
 
-def _stages_of_plan(plan: Plan, settings: Settings | None) -> Iterator[Stage]:
+def _stages_of_plan(plan: RunPlan, settings: Settings | None) -> Iterator[Stage]:
     for stage in STAGES:
         if plan in stage.plans and (settings is None or stage.is_enabled(settings)):
             yield stage
 
 
-def plan_of(run: Run) -> Plan:
+def plan_of(run: Run) -> RunPlan:
     """Return the plan for the run's kind. A run without a kind is a scan."""
     kind = run.manifest.get("kind")
-    return next((plan for plan in Plan if plan.value == kind), Plan.SCAN)
+    return next((plan for plan in RunPlan if plan.value == kind), RunPlan.SCAN)
 
 
 def shards_of(run: Run, vantage: str) -> list[Shard]:
@@ -359,7 +359,7 @@ def shards_of(run: Run, vantage: str) -> list[Shard]:
     A watch is not divided, because its times are fixed. UsageError for an unknown vantage point.
     """
     declared = run.settings.vantage_named(vantage).shards
-    return shards.all_of(declared if plan_of(run) is Plan.SCAN else 1)
+    return shards.all_of(declared if plan_of(run) is RunPlan.SCAN else 1)
 
 
 def keys(run: Run, vantage: str, repetition: int) -> list[StageKey]:

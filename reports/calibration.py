@@ -10,7 +10,7 @@ from firstflight.errors import UsageError
 from reports import query
 from reports.numbers import paired
 from store import Store
-from store.base import Answer
+from store.base import FormattedAnswer
 from store.sql import identifier, literal
 
 INTERLEAVED = "interleaved"
@@ -62,7 +62,7 @@ def rows(store: Store, part: str, run: str, vantage: str, most_apart_s: float) -
     return [row | _statistics(row) for row in of_source] if part == "agreement" else of_source
 
 
-def formatted(store: Store, part: str, found: list[dict[str, Any]], output_format: str) -> Answer:
+def formatted(store: Store, part: str, found: list[dict[str, Any]], output_format: str) -> FormattedAnswer:
     """Return a part's rows in a format of ClickHouse."""
     columns = PARTS[part]
     kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())

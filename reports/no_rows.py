@@ -11,7 +11,7 @@ from reports.chosen_run import NEWEST, rows_of
 from reports.query import NamedQuery
 from schemas import records, sql
 from store import Store
-from store.base import Answer
+from store.base import FormattedAnswer
 from store.sql import literal
 
 # Number of lines before the first row, by format.
@@ -22,7 +22,7 @@ _TABLE = re.compile(r"\bfirstflight\.(\w+)")
 _BESIDE = {"newest_runs", "newest_run", "unit_not_rolled_up", "load_file", "run", "target", "certificate"}
 
 
-def is_empty(answer: Answer) -> bool:
+def is_empty(answer: FormattedAnswer) -> bool:
     """Return whether an answer has no rows; False also for binary formats, in which that is not visible."""
     content, output_format = answer
     if output_format in ("JSON", "JSONCompact", "JSONStrings", "JSONCompactStrings"):

@@ -144,7 +144,7 @@ def parsed(name: str, described: Any) -> Panel:
         if set(given["reference"]) != set(Reference.__dataclass_fields__):
             raise _panel_error(name, "reference has the keys file, x, y and label")
         given["reference"] = Reference(**{key: str(value) for key, value in given["reference"].items()})
-    if given.get("published") and published_values.shown():
+    if given.get("published") and published_values.are_shown():
         given["meaning"] = f"{given['meaning']} {given['published']}"
     panel = Panel(name, **given | {"pages": tuple(given["pages"]), "y": tuple(given["y"])})
     _check(panel)

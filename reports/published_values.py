@@ -18,7 +18,7 @@ SWITCH = "FIRSTFLIGHT_PUBLISHED"
 _SHOW, _HIDE = "show", "hide"
 
 
-def shown() -> bool:
+def are_shown() -> bool:
     """Return whether published values are to be shown. UsageError if SWITCH has another value."""
     given = os.environ.get(SWITCH) or _SHOW
     if given not in (_SHOW, _HIDE):
@@ -29,14 +29,14 @@ def shown() -> bool:
 def imc2024(part: str, column: str) -> dict[str, float]:
     """Return a column in a part of the IMC 2024 paper's values by row; empty if they are hidden.
 
-    reports/published/README.md lists parts and columns. UsageError as `shown`.
+    reports/published/README.md lists parts and columns. UsageError as `are_shown`.
     """
-    return column_of("imc2024", part, column) if shown() else {}
+    return column_of("imc2024", part, column) if are_shown() else {}
 
 
 def parts(requested: Mapping[str, Sequence[str]]) -> dict[str, dict[str, dict[str, float]]]:
     """Return columns of parts of the IMC 2024 paper's values by row; empty if they are hidden."""
-    if not shown():
+    if not are_shown():
         return {}
     return {part: {name: imc2024(part, name) for name in columns} for part, columns in requested.items()}
 

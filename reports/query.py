@@ -22,7 +22,7 @@ from firstflight.system import terminal
 from reports import chosen_run
 from schemas import sql, yaml_text
 from store import Store, migrate, open_store
-from store.base import Answer, Limits
+from store.base import FormattedAnswer, QueryLimits
 from store.errors import LIMIT_CODES, StoreError
 from store.location import WAIT_S
 from store.sql import literal
@@ -207,8 +207,8 @@ def formatted(
     url: str | None = None,
     *,
     wait_s: float = WAIT_S,
-    limits: Limits | None = None,
-) -> Answer:
+    limits: QueryLimits | None = None,
+) -> FormattedAnswer:
     """Return the answer in a format of ClickHouse. `url`, `wait_s` and `limits` as in `open_store`.
 
     UsageError for a user's mistake; StoreError if the store refuses.
@@ -220,7 +220,7 @@ def formatted(
 
 def asked_of(
     store: Store, name: str, given: Mapping[str, str], output_format: str, *, rolled_up: bool = False
-) -> Answer:
+) -> FormattedAnswer:
     """Return the answer of an open store; `rolled_up` as in `rendered`, the errors as in `formatted`."""
     text = load(name).rendered(given, store.dialect, rolled_up=rolled_up)
     try:

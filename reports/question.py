@@ -16,26 +16,26 @@ _PARAMETER = re.compile(r"\{(\w+):(String|Date|Bool|UInt\d+|Int\d+)\}")
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """Rows, and the SQL that returned them, with all values inserted, for `firstflight sql`."""
 
     sql: str
     rows: list[dict[str, Any]]
 
 
-def ask(store: Store, name: str, **values: str | int) -> Answer:
+def ask(store: Store, name: str, **values: str | int) -> QueryAnswer:
     """Run the query in sql/NAME.sql with `values` for its `{name:Type}`."""
     text = store.dialect.render((HERE / f"{name}.sql").read_text(encoding="utf-8"))
-    return put(store, text, values)
+    return run_rendered(store, text, values)
 
 
-def put(store: Store, text: str, values: Mapping[str, str | int]) -> Answer:
+def run_rendered(store: Store, text: str, values: Mapping[str, str | int]) -> QueryAnswer:
     """Run a rendered query with `values` for its `{name:Type}`."""
-    sql = bound(text.strip(), values)
-    return Answer(sql, store.rows(sql))
+    sql = with_literals(text.strip(), values)
+    return QueryAnswer(sql, store.rows(sql))
 
 
-def bound(text: str, values: Mapping[str, str | int]) -> str:
+def with_literals(text: str, values: Mapping[str, str | int]) -> str:
     """Return `text` with literals for each `{name:Type}`; KeyError for one without value."""
 
     def value_at(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 The table of stages names the folder of each stage (orchestration/stages.py); `first_answer/` has the stage
 probe. Code that stages share, the higher layers first (the import contract "Inside scanner"):
 
-    drawn           stages that use a sample of the names
+    sampled         stages that use a sample of the names
     target_stage    stages with targets, and with an engine
     engine_run      one run of an engine
     records/        columns that stages add to the rows of an engine

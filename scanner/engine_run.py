@@ -20,17 +20,17 @@ from scanner.driver.feed import Feed
 class EngineRun:
     """One run of an engine.
 
-    `folder` has its segments, summary and `log`. `label` is its name in messages, `shown` in progress.
-    `total`: the number of rows, of planned probes with `planned`, else of targets. `asn_of` returns the AS
-    of an address. Warnings go to `report`.
+    `folder` has its segments, summary and `log`. `label` is its name in messages, `progress_label` in
+    progress. `total`: the number of rows, of planned probes with `planned`, else of targets. `asn_of` returns
+    the AS of an address. Warnings go to `report`.
     """
 
     run: Run
-    engine: process.Engine
+    engine: process.EngineTexts
     folder: Path
     log: str
     label: str
-    shown: str
+    progress_label: str
     total: int
     asn_of: Callable[[str], int | None]
     report: StageReport
@@ -50,7 +50,7 @@ class EngineRun:
         Stop the engine if the run is stopped.
         """
         limit = partial(process.limit_of, self.folder)
-        with Progress(self.folder, self.shown, self.total, limit) as progress:
+        with Progress(self.folder, self.progress_label, self.total, limit) as progress:
 
             def update() -> None:
                 self._controller.update()

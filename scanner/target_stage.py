@@ -22,7 +22,7 @@ from firstflight.layout import StageKey
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from scanner.driver import between, choose, leftovers, process, rules
+from scanner.driver import choose, engine_pause, leftovers, process, rules
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment
 from scanner.engine_run import EngineRun
@@ -60,7 +60,7 @@ class TargetStage(ABC):
         return self.run.settings.probe.port
 
     @property
-    def shown(self) -> str:
+    def progress_label(self) -> str:
         """The stage's name in progress."""
         return f"{self.key.vantage} {self.name} {self.key.repetition}" + self.key.of_shard(" shard ")
 
@@ -123,7 +123,7 @@ class TargetStage(ABC):
 class EngineStage(TargetStage):
     """A stage that runs one engine over its list. The results are the engine's closed segments."""
 
-    engine: ClassVar[process.Engine]
+    engine: ClassVar[process.EngineTexts]
 
     @property
     @abstractmethod
@@ -172,14 +172,14 @@ class EngineStage(TargetStage):
         # summary now.
         if plan.num_rows <= done and (plan.num_rows == 0 or (self.folder / "summary.json").is_file()):
             return
-        between.wait(self.run, between.pause_s(self.run.settings), self.engine.kept)
+        engine_pause.wait(self.run, engine_pause.pause_s(self.run.settings), self.engine.after_stop)
         run = EngineRun(
             run=self.run,
             engine=self.engine,
             folder=self.folder,
             log=self.log,
             label=self.label,
-            shown=self.shown,
+            progress_label=self.progress_label,
             total=plan.num_rows,
             asn_of=self.mapper.asn,
             report=report,

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from firstflight.system import spreadsheet
 from store import parquet
-from store.base import Answer
-from store.engine import Engine
-from store.protocol.blocks import Block
+from store.base import FormattedAnswer
+from store.engine import EngineSession
+from store.protocol.blocks import NativeBlock
 from store.sql import identifier, literal
 
 # Number formats that docs/interfaces.md requires.
@@ -38,16 +38,16 @@ def settings_for(output_format: str) -> dict[str, object]:
     return {**SETTINGS, "output_format_float_precision": decimals}
 
 
-def answer(content: bytes, output_format: str) -> Answer:
+def answer(content: bytes, output_format: str) -> FormattedAnswer:
     """Return an answer for users: in CSV, no text is a formula; in Parquet, libraries agree on the types."""
     if spreadsheet.is_csv(output_format):
         content = spreadsheet.answer(content)
     elif output_format == parquet.FORMAT:
         content = parquet.readable(content)
-    return Answer(content, output_format)
+    return FormattedAnswer(content, output_format)
 
 
-def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> bytes:
+def formatted(engine: EngineSession, blocks: Sequence[NativeBlock], output_format: str) -> bytes:
     """Return the rows of `blocks` (all of the same columns) in `output_format`; EngineError if unknown."""
     if not blocks or not blocks[0].names:
         return b""
@@ -61,7 +61,7 @@ def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> by
     )
     with tempfile.TemporaryFile() as file:
         for block in blocks:
-            file.write(Block(columns, block.types, block.rows, block.values).native())
+            file.write(NativeBlock(columns, block.types, block.rows, block.values).native())
         file.flush()
         path = f"/proc/self/fd/{file.fileno()}"
         engine.set(settings_for(output_format))

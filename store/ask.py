@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from firstflight.errors import UsageError
 from store import migrate
-from store.base import Answer, Store
+from store.base import FormattedAnswer, Store
 from store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
-from store.location import find, nothing_there, open_store
+from store.location import find, no_tables, open_store
 
 
-def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
+def formatted(query: str, output_format: str, url: str | None = None) -> FormattedAnswer:
     """Return the answer to `query` in a format of ClickHouse.
 
     StoreError gives the engine's reason for a refusal. UsageError: the store has no tables.
@@ -19,7 +19,7 @@ def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
             return store.formatted(query, output_format)
         except StoreError as error:
             if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE) and _lacks_tables(store):
-                raise UsageError(nothing_there(find(url))) from error
+                raise UsageError(no_tables(find(url))) from error
             raise
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, str | int]
 
 
-class Answer(NamedTuple):
+class FormattedAnswer(NamedTuple):
     """An answer and the format. A FORMAT clause in the query overrides the requested format."""
 
     content: bytes
@@ -22,7 +22,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Limits:
+class QueryLimits:
     """Upper limits of each query: time in seconds, memory in bytes, rows and bytes of the result.
 
     A query that exceeds one fails with a `StoreError` that has the engine's code.
@@ -61,7 +61,7 @@ class Store(Protocol):
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
         """Run a query and return one dict per row. Instants are text, 64-bit integers are int."""
 
-    def formatted(self, sql: str, output_format: str) -> Answer:
+    def formatted(self, sql: str, output_format: str) -> FormattedAnswer:
         """Run a user's query and return the result in a format of ClickHouse."""
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:

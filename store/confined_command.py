@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from store.confine.process import Beside, confine
+from store.confine.process import OutsidePaths, confine
 from store.location import EmbeddedLocation, find, make_folder
 
 
-def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: Sequence[Path] = ()) -> None:
+def confine_to_reading(
+    url: str | None = None, *, readable: Sequence[Path] = (), added_to: Sequence[Path] = ()
+) -> None:
     """Restrict this process to reading the embedded store and below `readable`, and to creating files below
     the folders `added_to`.
 
@@ -22,10 +24,12 @@ def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: S
     """
     location = find(url)
     if isinstance(location, EmbeddedLocation) and not location.empty and not location.served():
-        confine(location.path, Beside(readable=readable, added_to=added_to), only_reads=True)
+        confine(location.path, OutsidePaths(readable=readable, added_to=added_to), only_reads=True)
 
 
-def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> None:
+def confine_to_writing(
+    url: str | None = None, *, readable: Sequence[Path] = (), writable: Sequence[Path] = ()
+) -> None:
     """Restrict this process to the embedded store, reading below `readable`, and everything below `writable`.
 
     Creates the store's folder if it is missing. Does nothing if the store is on a server.
@@ -33,7 +37,7 @@ def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable:
     location = find(url)
     if isinstance(location, EmbeddedLocation) and not location.served():
         make_folder(location)
-        confine(location.path, Beside(readable, writable))
+        confine(location.path, OutsidePaths(readable, writable))
 
 
 def nearest_folder(path: Path) -> Path:

@@ -17,8 +17,8 @@ from clickhouse_driver.connection import Connection
 from clickhouse_driver.protocol import ServerPacketTypes
 from clickhouse_driver.streams.compressed import CompressedBlockInputStream, CompressedBlockOutputStream
 
-from store.protocol.blocks import Block, read_wire
-from store.protocol.columns import Window
+from store.protocol.blocks import NativeBlock, read_wire
+from store.protocol.columns import BlockWindow
 from store.protocol.wire import ProtocolError
 from store.url import ServerLocation
 
@@ -33,8 +33,8 @@ logging.getLogger("clickhouse_driver").propagate = False
 class _BlocksIn(CompressedBlockInputStream):  # type: ignore[misc]
     """Reads blocks without decoding their values."""
 
-    def read(self, use_numpy: bool | None = None) -> Block:  # noqa: ARG002
-        window = Window(self.read_block)
+    def read(self, use_numpy: bool | None = None) -> NativeBlock:  # noqa: ARG002
+        window = BlockWindow(self.read_block)
         block, end = read_wire(window, self.context.server_info.used_revision)
         if end != len(window.data):
             raise ProtocolError("a compressed frame contains data after its block")
@@ -45,7 +45,7 @@ class _BlocksOut(CompressedBlockOutputStream):  # type: ignore[misc]
     """Writes blocks with encoded values, and the driver's own blocks."""
 
     def write(self, block: Any) -> None:
-        if isinstance(block, Block):
+        if isinstance(block, NativeBlock):
             self.fout.write(block.wire(self.context.server_info.used_revision))
             self.finalize()
         else:
@@ -87,9 +87,11 @@ class BlockClient(Client):  # type: ignore[misc]
         self.connection: _Connection = _Connection(**options)
         self.make_query_settings({})
 
-    def ask(self, sql: str, parameters: Mapping[str, str], settings: Mapping[str, object]) -> list[Block]:
+    def ask(
+        self, sql: str, parameters: Mapping[str, str], settings: Mapping[str, object]
+    ) -> list[NativeBlock]:
         """Return an answer's blocks; the first has names and types if the answer has columns."""
-        blocks: list[Block] = []
+        blocks: list[NativeBlock] = []
         with self.disconnect_on_error(sql, dict(settings)):
             self.connection.send_query(sql, params=dict(parameters))
             self.connection.send_external_tables(None)
@@ -99,7 +101,7 @@ class BlockClient(Client):  # type: ignore[misc]
         return blocks
 
     def insert(
-        self, sql: str, encode: Callable[[Block], list[Block]], settings: Mapping[str, object]
+        self, sql: str, encode: Callable[[NativeBlock], list[NativeBlock]], settings: Mapping[str, object]
     ) -> None:
         """Run `INSERT INTO ... VALUES`; `encode` returns the blocks for the columns the server expects."""
         with self.disconnect_on_error(sql, dict(settings)):

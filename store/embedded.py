@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from firstflight.errors import UsageError
 from schemas.sql import Dialect
 from store import access, answers
-from store.base import Answer, Limits, Parameters
-from store.engine import Engine, EngineError
+from store.base import FormattedAnswer, Parameters, QueryLimits
+from store.engine import EngineError, EngineSession
 from store.errors import from_engine
 from store.sql import field, literal
 from store.statements import guard, prepared
@@ -44,7 +44,7 @@ _PURGED_AFTER_S = 0.05
 class EmbeddedStore:
     """See `store.base.Store`. The caller holds the folder's lock."""
 
-    def __init__(self, path: Path, database: str, *, write: bool, limits: Limits | None = None) -> None:
+    def __init__(self, path: Path, database: str, *, write: bool, limits: QueryLimits | None = None) -> None:
         """Open the store in the folder `path`; UsageError or StoreError if it cannot be opened.
 
         `limits` apply to a reader's queries, not to a writer's statements.
@@ -53,7 +53,7 @@ class EmbeddedStore:
         self._reading = _SETTINGS | (limits.settings() if limits else {})
         self.dialect = Dialect(database)
         try:
-            self._engine = Engine(str(path), access.LOADER if write else access.READER)
+            self._engine = EngineSession(str(path), access.LOADER if write else access.READER)
         except EngineError as error:
             raise self._not_opened(str(error)) from error
         try:
@@ -93,7 +93,7 @@ class EmbeddedStore:
             self._return_memory()
         return [json.loads(line) for line in lines if line]
 
-    def formatted(self, sql: str, output_format: str) -> Answer:
+    def formatted(self, sql: str, output_format: str) -> FormattedAnswer:
         """Run a user's query; refuse it if it would read or write outside the store."""
         try:
             parsed = guard.check_reading(self._engine, sql)
@@ -102,7 +102,7 @@ class EmbeddedStore:
         format_name = answers.format_of(parsed) or output_format
         try:
             # A separate session, because the first session's settings are fixed.
-            session = Engine(str(self._path), access.READER)
+            session = EngineSession(str(self._path), access.READER)
             try:
                 self._limit_to_reading(session, self._reading | answers.settings_for(format_name))
                 return answers.answer(session.run(sql, output_format), format_name)
@@ -111,7 +111,7 @@ class EmbeddedStore:
         except EngineError as error:
             raise from_engine(str(error), self.location) from error
 
-    def _limit_to_reading(self, session: Engine, settings: Mapping[str, object]) -> None:
+    def _limit_to_reading(self, session: EngineSession, settings: Mapping[str, object]) -> None:
         """Set a session's settings and database, and refuse changes from now on."""
         session.set(settings)
         if session.run(f"EXISTS DATABASE {self.dialect.database}").strip() == b"1":
@@ -155,7 +155,7 @@ class EmbeddedStore:
 
         Uses a separate session, because a read-only session may not do this.
         """
-        session = Engine(str(self._path), access.READER)
+        session = EngineSession(str(self._path), access.READER)
         try:
             session.run("SYSTEM JEMALLOC PURGE")
         except EngineError as error:

@@ -60,7 +60,7 @@ class EngineError(Exception):
     """The engine refused a statement; the text is the engine's message."""
 
 
-class Engine:
+class EngineSession:
     """One session of the engine."""
 
     def __init__(self, path: str = MEMORY, role: access.Role = access.FORMATTER) -> None:

@@ -35,7 +35,7 @@ _TELL_S = 1.0
 
 
 class Lease:
-    """A lease on a subject. In a store that only one program can open, `held` takes no leases."""
+    """A lease on a subject. In a store that only one program can open, `hold_all` takes no leases."""
 
     def __init__(self, store: Store, subject: str) -> None:
         """Prepare a lease on `subject`, for example the unit to load."""
@@ -119,7 +119,7 @@ class Lease:
 
 
 @contextmanager
-def held(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[list[Lease]]:
+def hold_all(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[list[Lease]]:
     """Hold leases on all `subjects` during the block. All programs take them in the same order."""
     taken: list[Lease] = []
     try:

@@ -11,10 +11,10 @@ from pathlib import Path
 from firstflight.errors import UsageError
 from firstflight.system.lock import locked
 from store import secrets, served_address
-from store.base import Limits, Store
+from store.base import QueryLimits, Store
 from store.confine import process
 from store.errors import StoreHeld
-from store.url import SCHEMES, ServerLocation, nothing_in, parse
+from store.url import SCHEMES, ServerLocation, no_tables_message, parse
 
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
@@ -36,7 +36,7 @@ class EmbeddedLocation:
     path: Path
 
     @property
-    def shown(self) -> str:
+    def public_url(self) -> str:
         """The address for messages and reports."""
         return f"chdb:{self.path}"
 
@@ -78,7 +78,7 @@ def find(url: str | None = None) -> Location:
 
 @contextmanager
 def open_store(
-    url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S, limits: Limits | None = None
+    url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S, limits: QueryLimits | None = None
 ) -> Iterator[Store]:
     """Open the store that `url` names (`None` as in `find`) until the end of the block.
 
@@ -104,7 +104,7 @@ def open_store(
         make_folder(location)
     elif location.empty:
         refuse_no_folder(location)
-        raise UsageError(nothing_there(location))
+        raise UsageError(no_tables(location))
     with locked_store(location, wait_s):
         if not write:
             process.seal(location.path)
@@ -174,6 +174,6 @@ def locked_store(location: EmbeddedLocation, wait_s: float) -> AbstractContextMa
     return locked(location.path / served_address.LOCK, f"the store in {location.path}", wait_s, StoreHeld)
 
 
-def nothing_there(location: Location) -> str:
+def no_tables(location: Location) -> str:
     """Return the message for a store without tables."""
-    return nothing_in(location.path if isinstance(location, EmbeddedLocation) else location.shown)
+    return no_tables_message(location.path if isinstance(location, EmbeddedLocation) else location.public_url)

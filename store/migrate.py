@@ -20,7 +20,7 @@ _BEFORE_0_1_0 = "0001_quic_probe"
 
 
 @dataclass(frozen=True)
-class Step:
+class MigrationStep:
     """A step to apply: `part` is migration, view or comment; `digest` identifies the content."""
 
     part: str
@@ -29,7 +29,7 @@ class Step:
     statements: tuple[str, ...]
 
 
-def pending(store: Store) -> list[Step]:
+def pending(store: Store) -> list[MigrationStep]:
     """Return the steps a migration would apply, in order; UsageError if another version made the store."""
     applied = _applied(store)
     if ("migration", _BEFORE_0_1_0) in applied:
@@ -54,7 +54,7 @@ def pending(store: Store) -> list[Step]:
     return [step for step in _steps(store) if applied.get((step.part, step.name)) != step.digest]
 
 
-def migrate(store: Store) -> list[Step]:
+def migrate(store: Store) -> list[MigrationStep]:
     """Apply the pending steps and return them. The store is open for writing."""
     _check_shards(store)
     try:
@@ -63,7 +63,7 @@ def migrate(store: Store) -> list[Step]:
                 store.execute(statement)
         if not pending(store):
             return []
-        with lease.held(store, ["migrations"], _WAIT_S) as leases:
+        with lease.hold_all(store, ["migrations"], _WAIT_S) as leases:
             return _apply(store, leases)
     except StoreError as error:
         if error.code != ACCESS_DENIED:
@@ -74,7 +74,7 @@ def migrate(store: Store) -> list[Step]:
         ) from error
 
 
-def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
+def _apply(store: Store, leases: list[lease.Lease]) -> list[MigrationStep]:
     steps = pending(store)
     for step in steps:
         # Each statement can be repeated, so an interrupted step is repeated as a whole.
@@ -141,21 +141,25 @@ def _check_shards(store: Store) -> None:
         )
 
 
-def _steps(store: Store) -> list[Step]:
+def _steps(store: Store) -> list[MigrationStep]:
     """Return all steps for an empty store, in order."""
     steps = [
-        Step("migration", _migration_name(m), m.digest, tuple(m.statements(store.dialect)))
+        MigrationStep("migration", _migration_name(m), m.digest, tuple(m.statements(store.dialect)))
         for m in sql.migrations()
     ]
     # A view is recreated with its comments: CREATE OR REPLACE drops the old ones.
     for view in sql.views():
         comments = _comment(store, view.name, view.meaning, list(view.columns.items()))
-        steps.append(Step("view", view.name, view.digest, (view.statement(store.dialect), *comments)))
+        steps.append(
+            MigrationStep("view", view.name, view.digest, (view.statement(store.dialect), *comments))
+        )
     for name in records.stored_names():
         kind = records.load(name)
         columns = [(column.name, column.comment) for column in kind.columns]
         digest = sha256(repr((kind.meaning, columns)).encode()).hexdigest()
-        steps.append(Step("comment", name, digest, tuple(_comment(store, name, kind.meaning, columns))))
+        steps.append(
+            MigrationStep("comment", name, digest, tuple(_comment(store, name, kind.meaning, columns)))
+        )
     return steps
 
 

@@ -16,9 +16,9 @@ from clickhouse_driver import errors as driver_errors
 from firstflight.errors import FirstflightError, UsageError
 from schemas.sql import Dialect
 from store import answers
-from store.base import Answer, Limits, Parameters
+from store.base import FormattedAnswer, Parameters, QueryLimits
 from store.driver import BlockClient
-from store.engine import Engine, EngineError
+from store.engine import EngineError, EngineSession
 from store.errors import (
     ACCESS_DENIED,
     AUTHENTICATION_FAILED,
@@ -29,12 +29,12 @@ from store.errors import (
     StoreUnreachable,
     from_engine,
 )
-from store.protocol.blocks import Block, each_native
+from store.protocol.blocks import NativeBlock, each_native
 from store.protocol.columns import UnsupportedType
 from store.protocol.wire import ProtocolError
 from store.sql import identifier, literal
 from store.statements import guard
-from store.url import ServerLocation, nothing_in
+from store.url import ServerLocation, no_tables_message
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ class ServerStore:
     `retry_for` seconds. Each insert has a token, so the server drops an insert that it has already applied.
     """
 
-    def __init__(self, location: ServerLocation, *, write: bool, limits: Limits | None = None) -> None:
+    def __init__(self, location: ServerLocation, *, write: bool, limits: QueryLimits | None = None) -> None:
         """Connect. StoreUnreachable if no server answers; UsageError for a wrong database or login.
 
         `limits` apply to a reader's queries, if the user may change settings.
@@ -80,7 +80,7 @@ class ServerStore:
         self._location = location
         self._write = write
         self.dialect = Dialect(location.database, location.cluster, location.sharded)
-        self._local: Engine | None = None
+        self._local: EngineSession | None = None
         self._settings: dict[str, object] = {}
         self._client = BlockClient(location, "" if write else location.database)
         self._warned = self._answered = False
@@ -95,7 +95,7 @@ class ServerStore:
     @property
     def location(self) -> str:
         """Host, port and database."""
-        return self._location.shown
+        return self._location.public_url
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> None:
         """Run one statement that returns no rows."""
@@ -112,7 +112,7 @@ class ServerStore:
             raise from_engine(str(error), self.location) from error
         return [json.loads(line) for line in lines if line]
 
-    def formatted(self, sql: str, output_format: str) -> Answer:
+    def formatted(self, sql: str, output_format: str) -> FormattedAnswer:
         """Run a user's query; the local engine formats the answer."""
         try:
             parsed = guard.check_reading(self._engine, sql)
@@ -128,9 +128,9 @@ class ServerStore:
             return
         names = ", ".join(identifier(name) for name in batch.column_names)
         token = token or uuid.uuid4().hex
-        encoded: dict[tuple[str, ...], list[Block]] = {}
+        encoded: dict[tuple[str, ...], list[NativeBlock]] = {}
 
-        def encode(header: Block) -> list[Block]:
+        def encode(header: NativeBlock) -> list[NativeBlock]:
             key = (*header.names, *header.types)
             if key not in encoded:
                 encoded[key] = self._encoded(header, batch)
@@ -172,11 +172,11 @@ class ServerStore:
             self._local.close()
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> EngineSession:
         """The local engine without tables, for types and formats."""
         if self._local is None:
             try:
-                self._local = Engine()
+                self._local = EngineSession()
             except EngineError as error:
                 raise from_engine(str(error), self.location) from error
             self._local.set(answers.SETTINGS)
@@ -198,12 +198,12 @@ class ServerStore:
 
     def _ask(
         self, sql: str, parameters: Parameters | None = None, settings: Mapping[str, object] | None = None
-    ) -> list[Block]:
+    ) -> list[NativeBlock]:
         given = {name: str(value) for name, value in (parameters or {}).items()}
         everything = self._settings | dict(settings or {})
         return self._again_if_broken(lambda: self._client.ask(sql, given, everything))
 
-    def _encoded(self, header: Block, batch: pa.Table) -> list[Block]:
+    def _encoded(self, header: NativeBlock, batch: pa.Table) -> list[NativeBlock]:
         """Encode the rows of `batch` in the columns and types that the server expects."""
         columns = ", ".join(
             f"CAST({identifier(name)}, {literal(type_name)}) AS {identifier(name)}"
@@ -263,7 +263,7 @@ class ServerStore:
         if error.code == AUTHENTICATION_FAILED:
             return UsageError(f"{self.location} refuses the user or the password of FIRSTFLIGHT_STORE")
         if error.code == UNKNOWN_DATABASE and not self._write:
-            return UsageError(nothing_in(self.location))
+            return UsageError(no_tables_message(self.location))
         if error.code == READONLY and self._write:
             return UsageError(f"{self.location} lets the user of FIRSTFLIGHT_STORE only read")
         return from_engine(f"Code: {error.code}. {message}", self.location)

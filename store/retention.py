@@ -20,7 +20,7 @@ class Retention:
     months: int | None
 
 
-def each(store: Store) -> list[Retention]:
+def partitioned_tables(store: Store) -> list[Retention]:
     """Return all tables that are partitioned by month."""
     rows = store.rows(
         "SELECT name, partition_key, create_table_query AS made FROM system.tables "
@@ -41,7 +41,7 @@ def keep(store: Store, table: str, months: int | None) -> None:
 
     UsageError if the table is not partitioned by month.
     """
-    known = {kept.table: kept.months for kept in each(store)}
+    known = {kept.table: kept.months for kept in partitioned_tables(store)}
     if table not in known:
         raise UsageError(f"{table} has no retention by month; tables that do: {', '.join(known) or 'none'}")
     stored = store.dialect.stored(table)
@@ -56,7 +56,7 @@ def keep(store: Store, table: str, months: int | None) -> None:
         {"database": store.dialect.database, "table": stored},
     )
     time = _MONTHLY.fullmatch(row["partition_key"])
-    assert time is not None  # it is among `each`
+    assert time is not None  # it is among `partitioned_tables`
     # Whole parts only: a row is dropped when its whole month has expired.
     store.execute(f"{name} MODIFY SETTING ttl_only_drop_parts = 1")
     store.execute(f"{name} MODIFY TTL toDate({time['time']}) + toIntervalMonth({months})")

@@ -43,7 +43,7 @@ class ServerLocation:
     retry_for: float = 60.0
 
     @property
-    def shown(self) -> str:
+    def public_url(self) -> str:
         """The address for messages, without user and password."""
         return f"clickhouse://{host_and_port(self.host, self.port)}/{self.database}"
 
@@ -84,7 +84,7 @@ def parse(url: str, database: str) -> ServerLocation:
     return ServerLocation(host, port or (SECURE_PORT if given["secure"] else PORT), **given)
 
 
-def nothing_in(where: object) -> str:
+def no_tables_message(where: object) -> str:
     """Return the message for a store without tables."""
     return (
         f"the store in {where} is empty: run a campaign, load record files (`firstflight load`), "

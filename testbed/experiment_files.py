@@ -28,7 +28,7 @@ def read(path: Path) -> Experiment:
             f"{path}: measure: {name!r} is none of {', '.join(known)}{did_you_mean(str(name), known)}"
         )
     experiment: Experiment = toml_file.checked(path, given, measures.find(name).experiment)
-    return experiment if published_values.shown() else _without_published(experiment)
+    return experiment if published_values.are_shown() else _without_published(experiment)
 
 
 def _without_published(experiment: Experiment) -> Experiment:

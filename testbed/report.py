@@ -15,7 +15,7 @@ from reports import wording
 from reports.figures import compared as figures
 from reports.figures import gridded as map_figures
 from reports.numbers import compared, gridded
-from reports.numbers.compared import Panel
+from reports.numbers.compared import ComparisonPanel
 from reports.numbers.gridded import Maps
 from reports.page import html
 from testbed import repeat_commands, summary
@@ -27,7 +27,7 @@ from testbed.experiment.conditions import Condition
 from testbed.experiment.experiment import Experiment
 from testbed.experiment_files import find
 from testbed.measures import Results
-from testbed.summary import Page
+from testbed.summary import SummaryPage
 from testbed.trials.captures import block_files
 from testbed.trials.trial_row import Row
 
@@ -36,7 +36,7 @@ _REASONS = 40
 
 
 @dataclass(frozen=True)
-class Reason:
+class OutcomeCount:
     """An outcome and detail, with the number of trials and cells."""
 
     outcome: str
@@ -46,20 +46,20 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportContent:
     """A page's content. `outcomes`: trials by outcome, including trials that never started.
 
     `programs`: side, stack, version, build and trials. `hashes`: SHA-256 by block, as `verify` prints it.
     """
 
     name: str
-    summary: Page
-    panels: Sequence[Panel]
+    summary: SummaryPage
+    panels: Sequence[ComparisonPanel]
     data: Sequence[dict[str, Any]]
     repeat: Sequence[str]
     conditions: Sequence[Condition] = ()
     outcomes: Mapping[str, int] | None = None
-    reasons: Sequence[Reason] = ()
+    reasons: Sequence[OutcomeCount] = ()
     reasons_left: int = 0
     cells: tuple[int, int] = (0, 0)
     programs: Sequence[tuple[str, str, str, str, int]] = ()
@@ -80,7 +80,7 @@ def of_trials(
     rows: Sequence[Row],
     results: Results,
     scenario: Path | None,
-) -> Report:
+) -> ReportContent:
     """Return the content of an experiment's page. `results` are the measure's results of `rows`.
 
     `folder` is the experiment's; `scenario`: the experiment's file, if it is not one of the testbed's.
@@ -91,7 +91,7 @@ def of_trials(
     never = len(cells) * repetitions - len(rows)
     outcomes = dict(Counter(row["outcome"] for row in rows).most_common())
     reasons = _reasons(rows)
-    return Report(
+    return ReportContent(
         name=name,
         summary=results.summary(),
         panels=results.panels(),
@@ -109,9 +109,9 @@ def of_trials(
     )
 
 
-def of_figure(name: str, figure: Numeric) -> Report:
+def of_figure(name: str, figure: Numeric) -> ReportContent:
     """Return the content of the page for a computed figure."""
-    return Report(
+    return ReportContent(
         name=name,
         summary=numeric_page.summary(figure),
         panels=numeric_page.panels(figure),
@@ -120,13 +120,13 @@ def of_figure(name: str, figure: Numeric) -> Report:
     )
 
 
-def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequence[Row]]) -> Report:
+def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequence[Row]]) -> ReportContent:
     """Return the content of the page for a table computed from the `rows` of several experiments in `out`."""
     every = [row for experiment_rows in rows.values() for row in experiment_rows]
     lines = derived.lines(out, every)
     cells = [cell for source in rows for cell in find(source).cells()]
     reasons = _reasons(every)
-    return Report(
+    return ReportContent(
         name=name,
         summary=derived.summary(lines, [source for source in derived.sources if source not in rows]),
         panels=derived.panels(lines),
@@ -153,7 +153,7 @@ def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequen
     )
 
 
-def write(report: Report, path: Path) -> Path:
+def write(report: ReportContent, path: Path) -> Path:
     """Write the page and return its path. Equal rows and captures give equal bytes.
 
     FirstflightError if the file cannot be written.
@@ -162,7 +162,7 @@ def write(report: Report, path: Path) -> Path:
     return path
 
 
-def render(report: Report) -> str:
+def render(report: ReportContent) -> str:
     """Return the page as HTML."""
     data = _flattened(report.data)
     figure, undrawn = _figure(report, data)
@@ -180,20 +180,20 @@ def render(report: Report) -> str:
     )
 
 
-def _figure(report: Report, data: list[dict[str, Any]]) -> tuple[html.Drawn | None, list[str]]:
+def _figure(report: ReportContent, data: list[dict[str, Any]]) -> tuple[html.PageFigure | None, list[str]]:
     """Return the report's figure (`None` without one), and the labels not drawn."""
     title = wording.plain_long(report.summary.title)
     if report.maps is not None:
         text = wording.plain_long(gridded.described(report.maps))
         draw: html.Drawing = partial(map_figures.draw, report.maps)
-        return html.drawn("figure", draw, data, title=title, description=text), []
+        return html.draw_figure("figure", draw, data, title=title, description=text), []
     if not report.panels:
         return None, []
     text = wording.plain_long(compared.described(report.panels))
     looks = figures.looks(report.panels)
     undrawn = [label for label in compared.labels(report.panels) if label not in looks]
     draw = partial(figures.draw, report.panels)
-    return html.drawn("figure", draw, data, title=title, description=text), undrawn
+    return html.draw_figure("figure", draw, data, title=title, description=text), undrawn
 
 
 def _flattened(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -206,14 +206,14 @@ def _flattened(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _reasons(rows: Sequence[Row]) -> list[Reason]:
+def _reasons(rows: Sequence[Row]) -> list[OutcomeCount]:
     """Return the reasons of trials that were not done, most frequent first."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["outcome"] != "done":
             groups.setdefault((row["outcome"], row["detail"] or ""), []).append(row)
     reasons = [
-        Reason(outcome, detail, len(group), len({row["cell"] for row in group}))
+        OutcomeCount(outcome, detail, len(group), len({row["cell"] for row in group}))
         for (outcome, detail), group in groups.items()
     ]
     return sorted(reasons, key=lambda reason: (-reason.trials, reason.outcome, reason.detail))

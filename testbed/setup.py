@@ -15,7 +15,7 @@ from firstflight.system import terminal
 from testbed import stacks
 from testbed.guest import kernel
 from testbed.stacks import from_source, packaged, patched, separate_package
-from testbed.stacks.from_source import Source
+from testbed.stacks.from_source import SourceStack
 
 
 def report(text: str) -> None:
@@ -23,7 +23,7 @@ def report(text: str) -> None:
     terminal.echo(f"testbed: {text}", err=True)
 
 
-def _source(text: str) -> tuple[str, Source, Path]:
+def _source(text: str) -> tuple[str, SourceStack, Path]:
     """Return name, manifest and folder of NAME=FOLDER; UsageError if no stack NAME has a `source`."""
     name, _, folder = text.partition("=")
     source = stacks.find(name).source

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reports import published_values
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import PrintedColumn, table_text
 from testbed.experiment.experiment import Experiment
 
 UNAVAILABLE = "Unavailable as clients here"
 
 
-class Line(Protocol):
+class SummaryLine(Protocol):
     """Medians for a cell, a pair of cells, or a client."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -36,12 +36,12 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Page:
+class SummaryPage:
     """Columns without cells give no table and no legend. `notes` are sentences, one per line."""
 
     title: str
     source: str
-    columns: Sequence[Column]
+    columns: Sequence[PrintedColumn]
     legend: str = ""
     checks: Sequence[Check] = ()
     notes: Sequence[str] = ()
@@ -52,7 +52,7 @@ class Page:
         if self.source:
             out += f"Published: {self.source}.\n"
         if self.columns[0].cells:
-            out += f"\n{drawn(self.columns, terminal=terminal)}\n{self.legend}"
+            out += f"\n{table_text(self.columns, terminal=terminal)}\n{self.legend}"
         for check in self.checks:
             found = f": {check.found}" if check.found else ""
             out += f"{check.about}: {'met' if check.met else 'not met'}: {check.expected}{found}.\n"
@@ -63,7 +63,7 @@ class Page:
 
 def page(
     experiment: Experiment,
-    columns: Sequence[Column],
+    columns: Sequence[PrintedColumn],
     legend: str,
     checks: Sequence[Check],
     missing: Sequence[str],
@@ -71,23 +71,23 @@ def page(
     *,
     without: str = "Not done here",
     further: Sequence[str] = (),
-) -> Page:
+) -> SummaryPage:
     """Return the summary of an experiment.
 
     `missing`: names of the lines, out of `of`, without a completed trial, listed after `without`; `further`:
     notes.
     """
-    columns = columns if published_values.shown() else _our_columns(columns)
+    columns = columns if published_values.are_shown() else _our_columns(columns)
     checks = [_with_reason(experiment, check) for check in checks]
     notes = [*(f"The captures show: {reason}." for reason in experiment.shows), *further]
     if missing:
         notes.append(f"{without}, {len(missing)} of {of}: {', '.join(missing)}.")
-    return Page(experiment.title, experiment.source, columns, legend, checks, notes)
+    return SummaryPage(experiment.title, experiment.source, columns, legend, checks, notes)
 
 
-def _our_columns(columns: Sequence[Column]) -> list[Column]:
+def _our_columns(columns: Sequence[PrintedColumn]) -> list[PrintedColumn]:
     """Return the columns without published ones; a title without a first line continues a heading."""
-    shown_columns: list[Column] = []
+    shown_columns: list[PrintedColumn] = []
     published = False
     for column in columns:
         first = column.title.partition("\n")[0]
@@ -108,7 +108,7 @@ def _with_reason(experiment: Experiment, check: Check) -> Check:
     return replace(check, reason=reason)
 
 
-def headings(columns: Sequence[Column]) -> list[str]:
+def headings(columns: Sequence[PrintedColumn]) -> list[str]:
     """Return a name for each column that is clear without the neighbouring columns.
 
     In a text table, a title's first line may be in the previous column, and `publ.` follows our value.
@@ -141,7 +141,7 @@ def seconds(value_ms: float | None) -> str:
     return "-" if value_ms is None else f"{value_ms / 1000:.2f}"
 
 
-def between(low: float | None, high: float | None) -> str:
+def range_text(low: float | None, high: float | None) -> str:
     """Return a range, or its one value; `-` for null."""
     if low is None or high is None:
         return "-"

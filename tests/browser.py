@@ -49,7 +49,7 @@ DESK = (1280, 900)
 
 
 @dataclass(frozen=True)
-class Visit:
+class PageLoad:
     """Requests and console messages during a page's load."""
 
     requests: list[str]
@@ -64,7 +64,7 @@ class Browser:
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
 
-    def open(self, url: str, size: tuple[int, int] = DESK) -> Visit:
+    def open(self, url: str, size: tuple[int, int] = DESK) -> PageLoad:
         """Load a page (a file or on loopback) in a window of `size` CSS pixels; emulate a phone if narrow."""
         parts = urlsplit(url)
         assert parts.scheme == "file" or parts.hostname in ("127.0.0.1", "::1", "localhost"), (
@@ -79,7 +79,7 @@ class Browser:
         for log in ("performance", "browser"):
             self.driver.get_log(log)  # discard entries of earlier pages
         self.driver.get(url)
-        return Visit(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
+        return PageLoad(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
 
     def press(self, selector: str) -> None:
         """Click on a link or button that opens another page, and wait until the page is loaded."""

@@ -21,7 +21,7 @@ _BEGUN = pytest.StashKey[tuple[float, float]]()
 
 
 @dataclass(frozen=True)
-class Cost:
+class NodeCost:
     """A test's cost: CPU seconds and elapsed seconds."""
 
     nodeid: str
@@ -45,7 +45,7 @@ def cpu_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def table(costs: Iterable[Cost]) -> list[str]:
+def table(costs: Iterable[NodeCost]) -> list[str]:
     """Return the lines of three tables: folders by cost, the costliest modules, the costliest tests."""
     everything = list(costs)
     lines = [f"{'CPU s':>8} {'elapsed':>8} {'tests':>6}  folder"]
@@ -59,8 +59,8 @@ def table(costs: Iterable[Cost]) -> list[str]:
     return lines
 
 
-def _grouped(costs: Iterable[Cost], key: Callable[[Cost], str]) -> list[str]:
-    groups: dict[str, list[Cost]] = defaultdict(list)
+def _grouped(costs: Iterable[NodeCost], key: Callable[[NodeCost], str]) -> list[str]:
+    groups: dict[str, list[NodeCost]] = defaultdict(list)
     for cost in costs:
         groups[key(cost)].append(cost)
     return [
@@ -69,11 +69,11 @@ def _grouped(costs: Iterable[Cost], key: Callable[[Cost], str]) -> list[str]:
     ]
 
 
-def _cpu(costs: Iterable[Cost]) -> float:
+def _cpu(costs: Iterable[NodeCost]) -> float:
     return sum(cost.cpu_s for cost in costs)
 
 
-def _elapsed(costs: Iterable[Cost]) -> float:
+def _elapsed(costs: Iterable[NodeCost]) -> float:
     return sum(cost.elapsed_s for cost in costs)
 
 
@@ -81,11 +81,11 @@ def _line(cpu_s: float, elapsed_s: float, rest: str) -> str:
     return f"{cpu_s:8.1f} {elapsed_s:8.1f} {rest}"
 
 
-class Profile:
+class CpuProfile:
     """Measures each test in its process, and collects the costs in the process that prints the summary."""
 
     def __init__(self) -> None:
-        self._costs: list[Cost] = []
+        self._costs: list[NodeCost] = []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -106,7 +106,7 @@ class Profile:
         """Collect a finished test's cost."""
         for name, value in report.user_properties:
             if report.when == "teardown" and name == "cost" and isinstance(value, list):
-                self._costs.append(Cost(report.nodeid, *value))
+                self._costs.append(NodeCost(report.nodeid, *value))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the tables."""
@@ -117,4 +117,4 @@ class Profile:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the profile."""
-    config.pluginmanager.register(Profile(), "cost-profile")
+    config.pluginmanager.register(CpuProfile(), "cost-profile")

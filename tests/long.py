@@ -72,7 +72,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True)
-class Result:
+class GroupResult:
     """A group's result: exit status, elapsed seconds, and the tests' last line, if any."""
 
     name: str
@@ -81,7 +81,7 @@ class Result:
     closing: str
 
 
-def run(name: str, group: Group, logs: Path = LOGS) -> Result:
+def run(name: str, group: Group, logs: Path = LOGS) -> GroupResult:
     """Run a group; write its output to `logs`."""
     logs.mkdir(parents=True, exist_ok=True)
     log, begun = logs / f"{name}.log", time.monotonic()
@@ -90,7 +90,7 @@ def run(name: str, group: Group, logs: Path = LOGS) -> Result:
             group.argv, cwd=TREE, env={**os.environ, **group.env}, stdout=output, stderr=subprocess.STDOUT
         )
     elapsed_s = time.monotonic() - begun
-    return Result(
+    return GroupResult(
         name, done.returncode, elapsed_s, closing(log.read_text(encoding="utf-8", errors="replace"))
     )
 
@@ -102,7 +102,7 @@ def closing(text: str) -> str:
     return found[-1] if found else next((line for line in reversed(lines) if line.strip()), "no output")
 
 
-def table(results: Sequence[Result]) -> list[str]:
+def table(results: Sequence[GroupResult]) -> list[str]:
     """Return the lines of the summary."""
     lines = [f"{'group':10} {'result':8} {'minutes':>7}  closing line"]
     for result in results:

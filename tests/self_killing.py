@@ -41,7 +41,7 @@ def ended(function):
 Path.replace = counted(Path.replace)
 Path.unlink = counted(Path.unlink)
 shutil.rmtree = counted(shutil.rmtree)
-reading.finished = counted(reading.finished)
+reading.wait_for_exit = counted(reading.wait_for_exit)
 process.run = ended(process.run)
 for line in sys.stdin:
     folder, vantage, repetition, left, engines = json.loads(line)

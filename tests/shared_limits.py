@@ -59,7 +59,7 @@ class Decided(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Limits:
+class SharedLimits:
     """Limits (probes a second) that `of` engines share by turns; their clocks differ by `slack_s`.
 
     Design 0008 has the rule. The checks use the times of the engines' decisions, so delays of engines or

@@ -9,18 +9,18 @@ import pytest
 
 from bench.campaigns.campaign import stage_of
 from bench.campaigns.campaign_world import made_names, made_table
-from bench.campaigns.cost_table import GOALS, Row, parts, scaled, table, verdict
+from bench.campaigns.cost_table import GOALS, StageRow, parts, scaled, table, verdict
 from crawler.routing import rib
 
 FEW = [
-    Row("as_data", {"Python": 2.0}, 50.0, "Python", 3.0, 4.0),
-    Row("probe", {"prober": 0.2, "Python": 1.0}, 100.0, "Python", 5.0, 1.0, 0.5),
-    Row("load", {"Python": 4.0}, 200.0, "Python", 6.0, 2.0),
+    StageRow("as_data", {"Python": 2.0}, 50.0, "Python", 3.0, 4.0),
+    StageRow("probe", {"prober": 0.2, "Python": 1.0}, 100.0, "Python", 5.0, 1.0, 0.5),
+    StageRow("load", {"Python": 4.0}, 200.0, "Python", 6.0, 2.0),
 ]
 MANY = [
-    Row("as_data", {"Python": 2.5}, 51.0, "Python", 3.0, 4.0),
-    Row("probe", {"prober": 1.1, "Python": 1.9}, 109.0, "Python", 50.0, 10.0, 5.0),
-    Row("load", {"Python": 3.9}, 209.0, "Python", 6.0, 2.9),
+    StageRow("as_data", {"Python": 2.5}, 51.0, "Python", 3.0, 4.0),
+    StageRow("probe", {"prober": 1.1, "Python": 1.9}, 109.0, "Python", 50.0, 10.0, 5.0),
+    StageRow("load", {"Python": 3.9}, 209.0, "Python", 6.0, 2.9),
 ]
 
 
@@ -36,46 +36,51 @@ def test_costs_grow_by_a_straight_line_and_the_routing_table_does_not() -> None:
 @pytest.mark.parametrize(
     ("row", "kept"),
     [
-        (Row("resolve", {"engine": 30.0, "Python": 10.0}), True),
-        (Row("resolve", {"engine": 30.0, "Python": 10.1}), False),
+        (StageRow("resolve", {"engine": 30.0, "Python": 10.0}), True),
+        (StageRow("resolve", {"engine": 30.0, "Python": 10.1}), False),
         (
-            Row("probe", {"prober": 50.0, "Python": 25.0, "tcpdump": 150.0}, 1.0, "", 1.0, 2000.0, 1500.0),
+            StageRow(
+                "probe", {"prober": 50.0, "Python": 25.0, "tcpdump": 150.0}, 1.0, "", 1.0, 2000.0, 1500.0
+            ),
             True,
         ),
-        (Row("probe", {"prober": 50.1}), False),
-        (Row("probe", {"Python": 20.0, "other": 5.1}), False),
-        (Row("probe", {"tcpdump": 150.1}), False),
-        (Row("dissect", {"dissector": 12.0, "Python": 2.0}), True),
-        (Row("dissect", {"dissector": 12.0, "Python": 2.1}), False),
-        (Row("load", {"Python": 150.1}), False),
-        (Row("campaign", {"Python": 330.0}), True),
-        (Row("campaign", {"Python": 330.1}), False),
-        (Row("dissect", {}, 1.0, "", 1.0, 2001.0), False),
-        (Row("probe", {}, 1.0, "", 1.0, 1501.0, 1501.0), False),
+        (StageRow("probe", {"prober": 50.1}), False),
+        (StageRow("probe", {"Python": 20.0, "other": 5.1}), False),
+        (StageRow("probe", {"tcpdump": 150.1}), False),
+        (StageRow("dissect", {"dissector": 12.0, "Python": 2.0}), True),
+        (StageRow("dissect", {"dissector": 12.0, "Python": 2.1}), False),
+        (StageRow("load", {"Python": 150.1}), False),
+        (StageRow("campaign", {"Python": 330.0}), True),
+        (StageRow("campaign", {"Python": 330.1}), False),
+        (StageRow("dissect", {}, 1.0, "", 1.0, 2001.0), False),
+        (StageRow("probe", {}, 1.0, "", 1.0, 1501.0, 1501.0), False),
     ],
 )
-def test_each_limit_and_goal_counts(row: Row, kept: bool) -> None:
-    assert verdict([row, Row("report", {})], []).kept is kept
+def test_each_limit_and_goal_counts(row: StageRow, kept: bool) -> None:
+    assert verdict([row, StageRow("report", {})], []).within_limits is kept
 
 
 @pytest.mark.parametrize(
     ("row", "kept"),
     [
-        (Row("probe", {}, 300.0), True),
-        (Row("probe", {}, 301.0), False),
-        (Row("load", {}, 500.0), True),
-        (Row("load", {}, 501.0), False),
+        (StageRow("probe", {}, 300.0), True),
+        (StageRow("probe", {}, 301.0), False),
+        (StageRow("load", {}, 500.0), True),
+        (StageRow("load", {}, 501.0), False),
     ],
 )
-def test_memory_counts_as_measured(row: Row, kept: bool) -> None:
-    straight_line = [Row("probe", {}, 921.0), Row("load", {}, 2015.0)]
-    assert verdict(straight_line, [row, Row("report", {}, 10.0)]).kept is kept
+def test_memory_counts_as_measured(row: StageRow, kept: bool) -> None:
+    straight_line = [StageRow("probe", {}, 921.0), StageRow("load", {}, 2015.0)]
+    assert verdict(straight_line, [row, StageRow("report", {}, 10.0)]).within_limits is kept
 
 
 def test_the_parts_are_all_but_what_starts_the_stages() -> None:
-    rows = [Row(name, {"Python": 1.0}) for name in ("targets", "resolve", "dissect", "report")]
-    rows += [Row("as_data", {"Python": 2.0}), Row("load", {"Python": 3.0, "other": 0.5})]
-    rows += [Row("probe", {"prober": 10.0, "tcpdump": 5.0, "Python": 4.0}), Row("campaign", {"Python": 9.0})]
+    rows = [StageRow(name, {"Python": 1.0}) for name in ("targets", "resolve", "dissect", "report")]
+    rows += [StageRow("as_data", {"Python": 2.0}), StageRow("load", {"Python": 3.0, "other": 0.5})]
+    rows += [
+        StageRow("probe", {"prober": 10.0, "tcpdump": 5.0, "Python": 4.0}),
+        StageRow("campaign", {"Python": 9.0}),
+    ]
     found = parts(rows)
     assert list(found) == list(GOALS)
     assert list(found.values()) == pytest.approx([1.0, 10.0, 4.0, 1.0, 1.0 + 2.0 + 5.0 + 3.5 + 1.0])
@@ -88,7 +93,7 @@ def test_the_last_lines_name_every_limit_and_goal() -> None:
         "total: 9 CPU s per million names (limit 330); largest process as measured 100 MB anonymous (limit "
         "300, load 200 of 500); 0.02 GB on disk (limit 2), 0.01 of it captures (limit 1.5)"
     )
-    assert "dissect 14.1 (missed: 14)" in str(verdict([Row("dissect", {"dissector": 14.1})], []))
+    assert "dissect 14.1 (missed: 14)" in str(verdict([StageRow("dissect", {"dissector": 14.1})], []))
 
 
 def test_a_table_has_a_line_for_each_stage_and_a_sum() -> None:

@@ -43,8 +43,10 @@ def packets(path: Path) -> list[bytes]:
     return found
 
 
-def new(path: Path, interface: str = "lo", bpf: str = FILTER, max_bytes: int = 64 << 20) -> capture.Capture:
-    return capture.Capture(
+def new(
+    path: Path, interface: str = "lo", bpf: str = FILTER, max_bytes: int = 64 << 20
+) -> capture.TcpdumpCapture:
+    return capture.TcpdumpCapture(
         path, interface, bpf, snaplen=262_144, buffer_kib=4096, drain_s=1.6, max_bytes=max_bytes
     )
 

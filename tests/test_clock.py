@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from firstflight import settings
-from firstflight.egress.shared_limits import Turn
+from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.errors import FirstflightError
 from firstflight.run import clock
 from firstflight.system.clock import Offset
@@ -97,7 +97,7 @@ def test_turns_are_corrected_by_an_offset_that_the_slack_does_not_cover(
         reference="a reference",
         compared_at_ns=time.time_ns(),
     )
-    turn = Turn(0, 2, 15, 3)
+    turn = ProbeTurn(0, 2, 15, 3)
     options = arguments.shared_options(in_force, in_force.vantage[0], tmp_path, turn=turn, clock=offset)
     assert dict(options).get("--clock-offset-ms") == (round(offset_s * 1000) if corrected else None)
 

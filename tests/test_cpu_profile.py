@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cpu_profile import Cost, table
+from tests.cpu_profile import NodeCost, table
 
 BURN = "import time\nwhile time.process_time() < 0.15: pass"
 MODULE = f"""
@@ -38,8 +38,8 @@ def test_set_up_tear_down_and_children_count(tmp_path: Path) -> None:
 
 
 def test_folders_modules_and_tests_are_sorted_by_cost() -> None:
-    costs = [Cost("tests/a/test_x.py::one", 1, 5), Cost("tests/b/test_y.py::two[a/b::c]", 3, 2)]
-    costs.append(Cost("tests/a/test_x.py::three", 2.5, 1))
+    costs = [NodeCost("tests/a/test_x.py::one", 1, 5), NodeCost("tests/b/test_y.py::two[a/b::c]", 3, 2)]
+    costs.append(NodeCost("tests/a/test_x.py::three", 2.5, 1))
     lines = [line.split() for line in table(costs) if line and "CPU" not in line]
     assert lines == [
         ["3.5", "6.0", "2", "tests/a"],

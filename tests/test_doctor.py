@@ -14,7 +14,7 @@ import pytest
 from firstflight import settings
 from firstflight.settings import Settings
 from orchestration.checks import every, interface, machine, network, ntp, stored
-from orchestration.checks.finding import Finding, State
+from orchestration.checks.finding import CheckStatus, Finding
 from tests import minimal, stores
 
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
@@ -49,28 +49,34 @@ CHECKS: dict[str, Check] = {
 @pytest.mark.parametrize(
     ("name", "state", "says", "overrides", "vantage"),
     [
-        ("capture", State.OK, "tcpdump captures on lo", (), 'interface = "lo"'),
-        ("capture", State.FAILED, "nowhere0", (), 'interface = "nowhere0"'),
-        ("capture", State.FAILED, "no default route", (), ""),
-        ("capture", State.NOT_CHECKED, "capture.enabled is false", ("capture.enabled=false",), ""),
-        ("stamps", State.OK, "also on lo", (), 'interface = "lo"'),
-        ("offloads", State.WARNING, "ethtool -K lo gro off", (), 'interface = "lo"'),
-        ("ports", State.OK, "61000-61063 are free", (), ""),
-        ("ports", State.WARNING, "overlap the ports", ("probe.ports=40000-40010",), ""),
-        ("ports", State.FAILED, "192.0.2.1 is not an address", (), 'sources = ["192.0.2.1"]'),
-        ("programs", State.OK, "4 native programs", (), ""),
-        ("programs", State.OK, "5 native programs", ("handshake.enabled=true",), ""),
-        ("disk", State.OK, "GB are free", (), ""),
-        ("files", State.OK, "at a time", (), ""),
-        ("lists", State.WARNING, "no opt-out list is in force", (), ""),
-        ("store", State.FAILED, "is not a folder", ("store.url=chdb:/dev/null/x",), ""),
-        ("store", State.OK, "the first load makes", ("store.url=chdb:/tmp/nothing/x",), ""),
-        ("store", State.WARNING, "does not answer", ("store.url=clickhouse://127.0.0.1:9/x",), ""),
-        ("resolver", State.FAILED, "does not answer", ("resolve.resolver=127.0.0.1", "resolve.port=9"), ""),
+        ("capture", CheckStatus.OK, "tcpdump captures on lo", (), 'interface = "lo"'),
+        ("capture", CheckStatus.FAILED, "nowhere0", (), 'interface = "nowhere0"'),
+        ("capture", CheckStatus.FAILED, "no default route", (), ""),
+        ("capture", CheckStatus.NOT_CHECKED, "capture.enabled is false", ("capture.enabled=false",), ""),
+        ("stamps", CheckStatus.OK, "also on lo", (), 'interface = "lo"'),
+        ("offloads", CheckStatus.WARNING, "ethtool -K lo gro off", (), 'interface = "lo"'),
+        ("ports", CheckStatus.OK, "61000-61063 are free", (), ""),
+        ("ports", CheckStatus.WARNING, "overlap the ports", ("probe.ports=40000-40010",), ""),
+        ("ports", CheckStatus.FAILED, "192.0.2.1 is not an address", (), 'sources = ["192.0.2.1"]'),
+        ("programs", CheckStatus.OK, "4 native programs", (), ""),
+        ("programs", CheckStatus.OK, "5 native programs", ("handshake.enabled=true",), ""),
+        ("disk", CheckStatus.OK, "GB are free", (), ""),
+        ("files", CheckStatus.OK, "at a time", (), ""),
+        ("lists", CheckStatus.WARNING, "no opt-out list is in force", (), ""),
+        ("store", CheckStatus.FAILED, "is not a folder", ("store.url=chdb:/dev/null/x",), ""),
+        ("store", CheckStatus.OK, "the first load makes", ("store.url=chdb:/tmp/nothing/x",), ""),
+        ("store", CheckStatus.WARNING, "does not answer", ("store.url=clickhouse://127.0.0.1:9/x",), ""),
+        (
+            "resolver",
+            CheckStatus.FAILED,
+            "does not answer",
+            ("resolve.resolver=127.0.0.1", "resolve.port=9"),
+            "",
+        ),
     ],
 )
 def test_a_check_prints_what_it_found(
-    tmp_path: Path, name: str, state: State, says: str, overrides: tuple[str, ...], vantage: str
+    tmp_path: Path, name: str, state: CheckStatus, says: str, overrides: tuple[str, ...], vantage: str
 ) -> None:
     found = CHECKS[name](load(tmp_path, *overrides, vantage=vantage))
     assert (found.state, says in str(found)) == (state, True), str(found)
@@ -81,7 +87,7 @@ def test_a_port_of_another_program_is_named(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 61010))
         found = machine.ports(in_force := load(tmp_path), vantage_of(in_force))
-    assert found.state is State.FAILED
+    assert found.state is CheckStatus.FAILED
     assert "another program has UDP port 61010 (1 of 61000-61063 are taken)" in str(found)
 
 
@@ -91,11 +97,11 @@ def test_a_broken_list_and_an_unconfirmed_copy_are_found(
     listed = tmp_path / "optout"
     listed.write_text("example.org\n")
     in_force = load(tmp_path, f"probe.optout=['{listed}']")
-    assert stored.rules(in_force).state is State.OK
+    assert stored.rules(in_force).state is CheckStatus.OK
     monkeypatch.setenv("FIRSTFLIGHT_OPTOUT", f"followed:{listed}")
     assert "is not confirmed by the centre" in str(stored.rules(in_force))
     monkeypatch.setenv("FIRSTFLIGHT_OPTOUT", "")
-    assert stored.rules(in_force).state is State.FAILED
+    assert stored.rules(in_force).state is CheckStatus.FAILED
     listed.write_text("10.1.2\n")
     assert "line 1: '10.1.2'" in str(stored.rules(in_force))
 
@@ -129,21 +135,21 @@ def test_a_resolver_is_queried_only_with_permission(
             was_asked = False
     assert was_asked == (why is None)
     if why is None:
-        assert (found.state, "time-out" in str(found)) == (State.FAILED, True), str(found)
+        assert (found.state, "time-out" in str(found)) == (CheckStatus.FAILED, True), str(found)
     else:
-        assert (found.state, why in str(found)) == (State.NOT_CHECKED, True), str(found)
+        assert (found.state, why in str(found)) == (CheckStatus.NOT_CHECKED, True), str(found)
 
 
 @pytest.mark.parametrize(
     ("value", "state", "says"),
     [
-        (None, State.OK, "the defaults apply"),
-        ("", State.FAILED, "FIRSTFLIGHT_CEILINGS is empty"),
-        ("/nonexistent", State.FAILED, "cannot read /nonexistent"),
+        (None, CheckStatus.OK, "the defaults apply"),
+        ("", CheckStatus.FAILED, "FIRSTFLIGHT_CEILINGS is empty"),
+        ("/nonexistent", CheckStatus.FAILED, "cannot read /nonexistent"),
     ],
 )
 def test_a_vantage_point_has_readable_ceilings(
-    monkeypatch: pytest.MonkeyPatch, value: str | None, state: State, says: str
+    monkeypatch: pytest.MonkeyPatch, value: str | None, state: CheckStatus, says: str
 ) -> None:
     monkeypatch.delenv("FIRSTFLIGHT_CEILINGS", raising=False)
     if value is not None:
@@ -158,7 +164,7 @@ def test_the_kernels_clock_state_is_printed(tmp_path: Path) -> None:
     # fields are right.
     assert 9_000 <= found.tick_us <= 11_000 and 0 <= found.error_us <= 16_000_000
     finding = network.ntp_state(load(tmp_path))
-    assert (finding.state is State.OK) <= found.is_synchronised
+    assert (finding.state is CheckStatus.OK) <= found.is_synchronised
     assert ("no NTP daemon" in str(finding)) == (not found.is_synchronised)
 
 
@@ -289,8 +295,8 @@ def test_wrong_use_of_doctor_is_a_sentence(words: list[str], says: str) -> None:
 
 
 def test_all_failures_are_in_one_message() -> None:
-    first, second = (Finding(name, State.FAILED, "is wrong", "mend it", 3) for name in ("a", "b"))
+    first, second = (Finding(name, CheckStatus.FAILED, "is wrong", "mend it", 3) for name in ("a", "b"))
     warned: list[str] = []
     with pytest.raises(every.NotReady, match=r"^a: is wrong; mend it\nb: is wrong; mend it$") as caught:
-        every.check([first, Finding("c", State.WARNING, "may be wrong"), second], warned.append)
+        every.check([first, Finding("c", CheckStatus.WARNING, "may be wrong"), second], warned.append)
     assert (caught.value.exit_status, warned) == (3, ["warning: c: may be wrong"])

@@ -13,7 +13,7 @@ from firstflight.errors import UsageError
 from firstflight.settings import Handshake
 from firstflight.shard import WHOLE, Shard, all_of
 from scanner.driver import choose
-from scanner.driver.draw import drawn, number
+from scanner.driver.draw import number, sampled_rows
 
 SEED = 7
 # Odd names have addresses of Fastly.
@@ -51,7 +51,7 @@ def chosen(
 ) -> list[str]:
     """Return the sampled names, each once. Check that the sample has both addresses of a name or neither."""
     table = plan(names)
-    mask = drawn(table, Handshake.model_validate(keys), seed, mapper, shard)
+    mask = sampled_rows(table, Handshake.model_validate(keys), seed, mapper, shard)
     assert (mask[0::2] == mask[1::2]).all()
     return [name for name, wanted in zip(names, mask[0::2], strict=True) if wanted]
 
@@ -104,8 +104,8 @@ def test_a_limit_holds_for_all_shards_together(mapper: Mapper, shards: int) -> N
 
 def test_a_drawn_plan_is_numbered_like_the_lines_of_its_file(mapper: Mapper, tmp_path: Path) -> None:
     table = plan(NAMES[:50])
-    mask = drawn(table, Handshake(share=0.3), SEED, mapper, WHOLE)
-    found = choose.only(table, mask, tmp_path)
+    mask = sampled_rows(table, Handshake(share=0.3), SEED, mapper, WHOLE)
+    found = choose.select_rows(table, mask, tmp_path)
     assert found["target"].to_pylist() == list(range(2, 2 + int(np.count_nonzero(mask))))
     assert found["domain"].to_pylist() == table["domain"].filter(pa.array(mask)).to_pylist()
-    assert choose.only(table, np.zeros(100, dtype=bool), tmp_path).num_rows == 0
+    assert choose.select_rows(table, np.zeros(100, dtype=bool), tmp_path).num_rows == 0

@@ -12,7 +12,7 @@ from firstflight.errors import FirstflightError
 from firstflight.settings import Settings
 from orchestration import stages
 from orchestration.local import preview
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 from tests import minimal
 
 ALL = tuple(f"{stage.enabled_by}.enabled=true" for stage in stages.STAGES if stage.enabled_by)
@@ -51,7 +51,7 @@ CHANGES = [
 ]
 
 
-def described(folder: Path, *overrides: str, plan: Plan = Plan.SCAN) -> list[str]:
+def described(folder: Path, *overrides: str, plan: RunPlan = RunPlan.SCAN) -> list[str]:
     in_force, _ = settings.load(folder / "c.toml", overrides)
     return list(preview.describe(in_force, plan))
 
@@ -198,7 +198,7 @@ def test_a_stored_day_does_not_depend_on_the_clock(folder: Path) -> None:
 
 
 def test_a_watch_prints_what_it_sends_and_what_has_no_effect(folder: Path) -> None:
-    lines = described(folder, "watch.period_s=600", "probe.ecn=ect0", plan=Plan.WATCH)
+    lines = described(folder, "watch.period_s=600", "probe.ecn=ect0", plan=RunPlan.WATCH)
     assert "once in 60 s: at most 1 names of the list" in lines
     assert "without effect in a watch: probe.ecn" in lines
     # 10 slots of 3 datagrams, 2 resolutions with 3 attempts.

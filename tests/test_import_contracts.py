@@ -31,7 +31,7 @@ BREAKS = {
     "Inside the dashboard:": ("reports/dashboard/pages/queries.py", "import reports.dashboard.app"),
     "Inside the dashboard's pages": (
         "reports/dashboard/pages/filters.py",
-        "import reports.dashboard.pages.drawn",
+        "import reports.dashboard.pages.panel_table",
     ),
     "Inside what asks the store": (
         "reports/dashboard/asking/faults.py",
@@ -51,7 +51,7 @@ BREAKS = {
 # A stage's folder that no contract names (deploy/contracts.py), and the imports that break its contract.
 NEW_STAGE = "scanner/new_stage/__init__.py"
 OF_NEW_STAGE = (
-    ("scanner/drawn.py", "import scanner.new_stage"),
+    ("scanner/sampled.py", "import scanner.new_stage"),
     ("scanner/resolve/outline.py", "import scanner.new_stage"),
     (NEW_STAGE, "import scanner.watch.outline"),
 )
@@ -80,7 +80,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (copy / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(ROOT / name, copy / name)
     (copy / NEW_STAGE).parent.mkdir()
-    (copy / NEW_STAGE).write_text("import scanner.drawn\n")
+    (copy / NEW_STAGE).write_text("import scanner.sampled\n")
     return copy
 
 

@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 
 from lab.site import announce, plan
-from lab.site.plan import Level, Part
+from lab.site.plan import Level, SiteProgram
 from lab.site.run import Programs
-from lab.state import State
+from lab.state import StateFolder
 
 PLACES = ("hamburg", "los_angeles")
 
 
-def site(folder: Path) -> plan.Site:
+def site(folder: Path) -> plan.SiteFolder:
     """Return a site of two vantage points in `folder`, prepared."""
     (folder / "lab").mkdir()
-    prepared = plan.Site(folder / "site", State(folder / "lab"), "198.18.0.10", PLACES)
+    prepared = plan.SiteFolder(folder / "site", StateFolder(folder / "lab"), "198.18.0.10", PLACES)
     plan.prepare(prepared)
     return prepared
 
@@ -88,6 +88,6 @@ while True:
 def test_a_database_has_time_to_end_in_order(tmp_path: Path) -> None:
     lab_site = site(tmp_path)
     with Programs(lab_site) as programs:
-        programs.start(Part("database", "", (sys.executable, "-c", _SLOW), {}, "up", Level.BASE))
+        programs.start(SiteProgram("database", "", (sys.executable, "-c", _SLOW), {}, "up", Level.BASE))
         programs.wait_ready(["database"])
     assert (lab_site.logs / "database.log").read_text() == "up\nthe database is shut down\n"

@@ -74,7 +74,7 @@ def test_a_check_is_waited_for_and_a_holder_is_refused(tmp_path: Path) -> None:
 def test_a_program_holds_the_lock_that_it_was_handed_until_it_ends(tmp_path: Path, kind: str) -> None:
     path = tmp_path / kind
     path.touch() if kind == "file" else path.mkdir()
-    with lock.handed_over(path) as descriptors:
+    with lock.locked_descriptors(path) as descriptors:
         assert lock.is_locked(path)
         program = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=descriptors)
     assert lock.is_locked(path), "the program must hold the lock"
@@ -83,11 +83,14 @@ def test_a_program_holds_the_lock_that_it_was_handed_until_it_ends(tmp_path: Pat
 
 
 def test_a_lock_is_free_after_its_block(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), lock.handed_over(tmp_path):
+    with pytest.raises(ZeroDivisionError), lock.locked_descriptors(tmp_path):
         _ = 1 / 0
     assert not lock.is_locked(tmp_path)
     none = tmp_path / "none"
-    with pytest.raises(FirstflightError, match=f"cannot write {none}: No such file"), lock.handed_over(none):
+    with (
+        pytest.raises(FirstflightError, match=f"cannot write {none}: No such file"),
+        lock.locked_descriptors(none),
+    ):
         pass
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import long
-from tests.long import Group, Result
+from tests.long import Group, GroupResult
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_table_says_how_each_ended(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends = {"drawn": 2, "dist": 0}
-    monkeypatch.setattr(long, "run", lambda name, group: Result(name, ends[name], 90, group.meaning))
+    monkeypatch.setattr(long, "run", lambda name, group: GroupResult(name, ends[name], 90, group.meaning))
     assert long.main(["--group", "drawn", "--group", "dist"]) == 1
     lines = capsys.readouterr().out.splitlines()
     words = [line.split() for line in lines[1:]]

@@ -13,7 +13,7 @@ import pytest
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import InputError
 from scanner.external import qscanner
-from scanner.external.qscanner import Scan, Target
+from scanner.external.qscanner import ScanOptions, ScanTarget
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_input_of_qscanner(permitted: Permitted, tmp_path: Path) -> None:
         "ip,domain,port\n8.8.8.8,a.test,\n9.9.9.9,b.test,443\n2600::2,,8443\n8.8.8.8,example.org,1\n"
     )
     targets = qscanner.targets(listed)
-    assert targets[:2] == [Target("8.8.8.8", "a.test", 443), Target("9.9.9.9", "b.test", 443)]
+    assert targets[:2] == [ScanTarget("8.8.8.8", "a.test", 443), ScanTarget("9.9.9.9", "b.test", 443)]
     assert qscanner.write_input(targets, permitted, tmp_path / "input.csv") == (2, 2)
     written = (tmp_path / "input.csv").read_text()
     assert written == "saddr,hostname,port\n8.8.8.8,a.test,443\n2600::2,,8443\n"
@@ -90,7 +90,7 @@ def test_lines_that_are_no_targets(tmp_path: Path, content: str, says: str) -> N
     [(50, "5", "100"), (1000, "100", "100"), (4, "1", "250"), (0.5, "1", "2000")],
 )
 def test_bucket_of_qscanner(rate: float, size: str, refill_ms: str) -> None:
-    argv = qscanner.arguments(Scan(Path("out"), rate, "./qscanner"), Path("in.csv"))
+    argv = qscanner.arguments(ScanOptions(Path("out"), rate, "./qscanner"), Path("in.csv"))
     assert argv[0] == "./qscanner"
     options = dict(zip(argv[1:5:2], argv[2:5:2], strict=True))
     assert options == {"-input": "in.csv", "-output": "out"}

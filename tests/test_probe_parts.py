@@ -181,7 +181,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     return merge.merge(
         rows.slice(0, 3),
         plan,
-        merge.Provenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
+        merge.StageProvenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
         mapper=as_data(tmp_path),
         captures=[
             CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),

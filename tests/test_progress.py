@@ -11,7 +11,7 @@ import pytest
 
 from firstflight.errors import Interrupted
 from firstflight.system import busy, children, progress, reading
-from firstflight.system.speed import Speed, State
+from firstflight.system.speed import ProgressState, Speed
 from orchestration.local.console import Console
 
 
@@ -43,18 +43,18 @@ def test_the_speed_is_that_of_the_last_half_minute(
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (State("a probe 1", 5, None), "a probe 1 5"),
-        (State("a probe 1", 5, 10), "a probe 1 5/10"),
-        (State("a probe 1", 5, None, 2.0), "a probe 1 5 (2.0/s)"),
-        (State("a", 200, 1000, 480.4, "rate"), "a 200/1000 (480/s, 0:00:02 left, limit: rate)"),
-        (State("a", 0, 90_000, 10.0), "a 0/90000 (10/s, 2:30:00 left)"),
-        (State("a", 0, 10, 0.0, "paused networks"), "a 0/10 (0.0/s, limit: paused networks)"),
+        (ProgressState("a probe 1", 5, None), "a probe 1 5"),
+        (ProgressState("a probe 1", 5, 10), "a probe 1 5/10"),
+        (ProgressState("a probe 1", 5, None, 2.0), "a probe 1 5 (2.0/s)"),
+        (ProgressState("a", 200, 1000, 480.4, "rate"), "a 200/1000 (480/s, 0:00:02 left, limit: rate)"),
+        (ProgressState("a", 0, 90_000, 10.0), "a 0/90000 (10/s, 2:30:00 left)"),
+        (ProgressState("a", 0, 10, 0.0, "paused networks"), "a 0/10 (0.0/s, limit: paused networks)"),
         # Some probes were planned again, so `done` exceeds the total.
-        (State("a", 12, 10, 9.96), "a 12/10 (10.0/s, 0:00:00 left)"),
-        (State("a", 2, 10, None, "the input"), "a 2/10 (limit: the input)"),
+        (ProgressState("a", 12, 10, 9.96), "a 12/10 (10.0/s, 0:00:00 left)"),
+        (ProgressState("a", 2, 10, None, "the input"), "a 2/10 (limit: the input)"),
     ],
 )
-def test_a_line_has_the_known_values(state: State, text: str) -> None:
+def test_a_line_has_the_known_values(state: ProgressState, text: str) -> None:
     assert str(state) == text
 
 
@@ -64,17 +64,17 @@ def test_a_campaign_reads_what_a_stage_has_written(tmp_path: Path, monkeypatch: 
     assert progress.read(tmp_path) is None
     limits: list[str | None] = [None]
     with progress.Progress(tmp_path, "a probe 1", 100, lambda: limits[-1]) as shown:
-        assert progress.read(tmp_path) == State("a probe 1", 0, 100)
+        assert progress.read(tmp_path) == ProgressState("a probe 1", 0, 100)
         shown.update(10)
         now[0] += 4
         limits.append("rate")
         shown.update(30)
-        assert progress.read(tmp_path) == State("a probe 1", 30, 100, 5.0, "rate")
+        assert progress.read(tmp_path) == ProgressState("a probe 1", 30, 100, 5.0, "rate")
         now[0] += 0.25
         limits.append(None)
         shown.update(44)
-        assert progress.read(tmp_path) == State("a probe 1", 30, 100, 5.0, "rate"), "too soon"
-    assert progress.read(tmp_path) == State("a probe 1", 44, 100, 8.0)
+        assert progress.read(tmp_path) == ProgressState("a probe 1", 30, 100, 5.0, "rate"), "too soon"
+    assert progress.read(tmp_path) == ProgressState("a probe 1", 44, 100, 8.0)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_a_process_that_reads_files_shows_how_far_it_is(
             file.read()
         print("all")
     """
-    seen: list[State] = []
+    seen: list[ProgressState] = []
     monkeypatch.setattr(progress.Progress, "_write", _keeping(progress.Progress._write, seen, gate))
     process = children.start([sys.executable, "-c", program, str(path), str(gate)], stdout=subprocess.PIPE)
-    assert reading.finished(process, [path, tmp_path / "none"], tmp_path, "a read") == (b"all\n", b"")
+    assert reading.wait_for_exit(process, [path, tmp_path / "none"], tmp_path, "a read") == (b"all\n", b"")
     assert progress.read(tmp_path) == seen[-1]
     assert (seen[0].label, seen[0].done, seen[0].total) == ("a read, MB", 0, 40)
     # Its interpreter also reads some files.
@@ -145,7 +145,7 @@ def test_a_process_ends_with_the_wait_for_it(
     assert process.poll() is not None
 
 
-def _keeping(write: Any, seen: list[State], gate: Path) -> Any:
+def _keeping(write: Any, seen: list[ProgressState], gate: Path) -> Any:
     """Record each written state; let the process continue when it has read half."""
 
     def kept(self: progress.Progress, now: float) -> None:
@@ -165,7 +165,7 @@ def test_progress_of_an_earlier_attempt_is_not_shown(tmp_path: Path) -> None:
     console.begin("a", [now, before])
     assert console._progress(console._running["a"]) is None
     with progress.Progress(now, "new", 10) as shown:
-        assert console._progress(console._running["a"]) == State("new", 0, 10)
+        assert console._progress(console._running["a"]) == ProgressState("new", 0, 10)
         shown.update(3)
     state = console._progress(console._running["a"])
     assert state is not None and (state.label, state.done) == ("new", 3)

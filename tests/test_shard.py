@@ -130,7 +130,7 @@ def test_each_shard_has_separate_turns(shards: list[int], together: bool, expect
         for vantage in given.vantage
         for shard in all_of(vantage.shards)
     ]
-    assert [None if turn is None else f"{turn.index}/{turn.of}" for turn in turns] == expected
+    assert [None if turn is None else f"{turn.index}/{turn.count}" for turn in turns] == expected
 
 
 @pytest.mark.parametrize("together", [True, False])

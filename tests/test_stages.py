@@ -19,7 +19,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from orchestration import stages
 from orchestration.local import preview
-from orchestration.stages import Plan, Scope, Stage
+from orchestration.stages import RunPlan, Scope, Stage
 from schemas import records
 from tests import minimal
 
@@ -43,7 +43,7 @@ def test_help_names_all_stages() -> None:
 
 
 def test_a_dry_run_announces_all_that_is_sent(tmp_path: Path) -> None:
-    sending = stages.at_vantage(Plan.SCAN)
+    sending = stages.at_vantage(RunPlan.SCAN)
     enabled = [f"{stage.enabled_by}.enabled=true" for stage in sending if stage.enabled_by]
     path = minimal.write(tmp_path)
     for changes in ([], enabled):
@@ -88,24 +88,24 @@ def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
     ("plan", "enabled", "sending", "later"),
     [
         (
-            Plan.SCAN,
+            RunPlan.SCAN,
             None,
             ["resolve", "probe", "handshake", "calibrate", "tcp_options", "download"],
             ["dissect"],
         ),
-        (Plan.SCAN, {"capture": False, "tcp_options": True}, ["resolve", "probe", "tcp_options"], []),
-        (Plan.SCAN, {"capture": False, "download": True}, ["resolve", "probe", "download"], []),
-        (Plan.SCAN, {"capture": True, "handshake": True}, ["resolve", "probe", "handshake"], ["dissect"]),
-        (Plan.SCAN, {"capture": True, "handshake": False}, ["resolve", "probe"], ["dissect"]),
-        (Plan.SCAN, {"capture": True, "calibrate": True}, ["resolve", "probe", "calibrate"], ["dissect"]),
-        (Plan.SCAN, {"capture": False, "handshake": True}, ["resolve", "probe", "handshake"], []),
-        (Plan.WATCH, {"capture": True, "handshake": True}, ["watch"], ["dissect"]),
-        (Plan.DOWNLOADS, {"capture": True, "download": True}, ["resolve", "download"], []),
-        (Plan.SURVEY, {"capture": True, "tcp_options": True}, ["resolve", "tcp_options"], []),
+        (RunPlan.SCAN, {"capture": False, "tcp_options": True}, ["resolve", "probe", "tcp_options"], []),
+        (RunPlan.SCAN, {"capture": False, "download": True}, ["resolve", "probe", "download"], []),
+        (RunPlan.SCAN, {"capture": True, "handshake": True}, ["resolve", "probe", "handshake"], ["dissect"]),
+        (RunPlan.SCAN, {"capture": True, "handshake": False}, ["resolve", "probe"], ["dissect"]),
+        (RunPlan.SCAN, {"capture": True, "calibrate": True}, ["resolve", "probe", "calibrate"], ["dissect"]),
+        (RunPlan.SCAN, {"capture": False, "handshake": True}, ["resolve", "probe", "handshake"], []),
+        (RunPlan.WATCH, {"capture": True, "handshake": True}, ["watch"], ["dissect"]),
+        (RunPlan.DOWNLOADS, {"capture": True, "download": True}, ["resolve", "download"], []),
+        (RunPlan.SURVEY, {"capture": True, "tcp_options": True}, ["resolve", "tcp_options"], []),
     ],
 )
 def test_the_order_of_a_plan(
-    tmp_path: Path, plan: Plan, enabled: dict[str, bool] | None, sending: list[str], later: list[str]
+    tmp_path: Path, plan: RunPlan, enabled: dict[str, bool] | None, sending: list[str], later: list[str]
 ) -> None:
     minimal.write(tmp_path)
     overrides = [f"{section}.enabled={str(on).lower()}" for section, on in (enabled or {}).items()]
@@ -116,24 +116,24 @@ def test_the_order_of_a_plan(
         return [stage.name for stage in chosen if stage.name in KNOWN]
 
     assert names(stages.at_vantage(plan, found)) == sending
-    assert names(stages.afterwards(plan, found)) == later
+    assert names(stages.processing(plan, found)) == later
     assert names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
-    mains = {Plan.SCAN: "probe", Plan.WATCH: "watch", Plan.SURVEY: "tcp_options"}
-    mains[Plan.DOWNLOADS] = "download"
+    mains = {RunPlan.SCAN: "probe", RunPlan.WATCH: "watch", RunPlan.SURVEY: "tcp_options"}
+    mains[RunPlan.DOWNLOADS] = "download"
     assert stages.main(plan).name == mains[plan]
 
 
 @pytest.mark.parametrize(
     ("kind", "plan"),
     [
-        (None, Plan.SCAN),
-        ("watch", Plan.WATCH),
-        ("survey", Plan.SURVEY),
-        ("downloads", Plan.DOWNLOADS),
-        ("targets", Plan.SCAN),
+        (None, RunPlan.SCAN),
+        ("watch", RunPlan.WATCH),
+        ("survey", RunPlan.SURVEY),
+        ("downloads", RunPlan.DOWNLOADS),
+        ("targets", RunPlan.SCAN),
     ],
 )
-def test_the_plan_of_a_run_is_its_kind_s(tmp_path: Path, kind: str | None, plan: Plan) -> None:
+def test_the_plan_of_a_run_is_its_kind_s(tmp_path: Path, kind: str | None, plan: RunPlan) -> None:
     files.write_json(tmp_path / "manifest.json", {"id": RUN, **({"kind": kind} if kind else {})})
     assert stages.plan_of(Run(tmp_path)) is plan
 
@@ -149,9 +149,9 @@ def test_stages_of_the_centre_are_no_inputs(tmp_path: Path) -> None:
     on = settings.load(tmp_path / "c.toml", ["crawl.enabled=true"])[0]
     off = settings.load(tmp_path / "c.toml")[0]
     assert stages.names(stages.at_centre()) == ["targets", "as_data"]
-    assert stages.names(stages.once()) == ["targets", "as_data", "crawl"]
-    assert stages.names(stages.from_centre(Plan.SCAN, on)) == ["crawl"]
-    assert stages.from_centre(Plan.SCAN, off) == stages.from_centre(Plan.WATCH, on) == []
+    assert stages.names(stages.once_per_run()) == ["targets", "as_data", "crawl"]
+    assert stages.names(stages.from_centre(RunPlan.SCAN, on)) == ["crawl"]
+    assert stages.from_centre(RunPlan.SCAN, off) == stages.from_centre(RunPlan.WATCH, on) == []
     assert "crawl" in on.model_dump() and "crawl" not in off.model_dump()
 
 

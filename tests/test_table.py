@@ -30,7 +30,7 @@ MANY = answer(
 
 
 def test_names_break_at_underscores_and_columns_without_values_are_left_out() -> None:
-    text, hidden = table.drawn(MANY, width=26)
+    text, hidden = table.table_text(MANY, width=26)
     assert text.splitlines() == [
         "             ack_",
         "           to_sh_",
@@ -43,7 +43,7 @@ def test_names_break_at_underscores_and_columns_without_values_are_left_out() ->
 
 
 def test_wide_shows_every_column_in_one_line() -> None:
-    text, hidden = table.drawn(MANY, wide=True, width=10)
+    text, hidden = table.table_text(MANY, wide=True, width=10)
     assert text.splitlines()[0] == "vantage    ack_to_sh_us_p50  probes  edge"
     assert (len(text.splitlines()), hidden) == (4, [])
 
@@ -52,7 +52,7 @@ def test_wide_shows_every_column_in_one_line() -> None:
 def test_no_line_is_longer_than_the_terminal_and_no_character_is_lost(width: int) -> None:
     kinds = {"question": "String", "domain": "String", "n": "UInt64"}
     words = "the quick brown fox jumps over the lazy dog " * 3
-    text, _ = table.drawn(answer(kinds, [words, "日本語.example", 12_345], ["b", "c", 2]), width=width)
+    text, _ = table.table_text(answer(kinds, [words, "日本語.example", 12_345], ["b", "c", 2]), width=width)
     assert max(map(cell_len, text.splitlines())) <= width
     for character in set(words + "日本語.example12345"):
         assert character in text
@@ -60,7 +60,7 @@ def test_no_line_is_longer_than_the_terminal_and_no_character_is_lost(width: int
 
 def test_columns_that_cannot_fit_become_blocks() -> None:
     kinds = {f"column_{n}": "UInt64" for n in range(20)}
-    text, _ = table.drawn(answer(kinds, list(range(20)), list(range(20))), width=40)
+    text, _ = table.table_text(answer(kinds, list(range(20)), list(range(20))), width=40)
     assert [line for line in text.splitlines() if line.startswith("─── row")] != []
     assert text.count("column_19  19\n") == 2
 
@@ -79,9 +79,9 @@ def test_columns_that_cannot_fit_become_blocks() -> None:
     ],
 )
 def test_values_are_rounded_like_the_engines_tables_and_safe_to_print(value: Any, shown: str) -> None:
-    text, _ = table.drawn(answer({"v": "String"}, [value]), width=80)
+    text, _ = table.table_text(answer({"v": "String"}, [value]), width=80)
     assert text.splitlines()[-1] == shown
 
 
 def test_an_answer_without_rows_is_no_table() -> None:
-    assert table.drawn(answer({"a": "UInt8"})) == ("", [])
+    assert table.table_text(answer({"a": "UInt8"})) == ("", [])

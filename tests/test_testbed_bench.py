@@ -10,11 +10,11 @@ import pytest
 from bench import process
 from bench.testbeds import real_time
 from bench.testbeds import testbed as bench
-from bench.testbeds.testbed_cost import Cost, line, scaled, whole
+from bench.testbeds.testbed_cost import RepetitionCost, line, scaled, whole
 from firstflight.errors import UsageError
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.captures import captured_packets
 from testbed.trials.network import wire
 from testbed.trials.trial_row import Row
@@ -23,8 +23,8 @@ from tests.testbed.experiments import find
 
 def test_a_larger_series_costs_what_the_line_fit_predicts() -> None:
     """A guest costs 2 s, a trial 0.1 s, and the command 1 s. Ten cells of 100 trials need twenty guests."""
-    few = Cost(1 + 5 * (2 + 2 * 0.1), 5, 2, 2.5)
-    many = Cost(1 + 5 * (2 + 20 * 0.1), 5, 20, 25.0)
+    few = RepetitionCost(1 + 5 * (2 + 2 * 0.1), 5, 2, 2.5)
+    many = RepetitionCost(1 + 5 * (2 + 20 * 0.1), 5, 20, 25.0)
     found = scaled(few, many, 1.0, cells=10, length=50)
     assert (found.guest_cpu_s, found.trial_cpu_s) == pytest.approx((2, 0.1))
     assert found.cpu_s == pytest.approx(20 * 2 + 1000 * 0.1)
@@ -35,18 +35,18 @@ def test_a_larger_series_costs_what_the_line_fit_predicts() -> None:
 @pytest.mark.parametrize(
     ("few", "many"),
     [
-        (Cost(1, 5, 2, 1), Cost(1, 4, 20, 1)),
-        (Cost(1, 5, 20, 1), Cost(1, 5, 20, 1)),
-        (Cost(1, 5, 2, 1), Cost(1, 5, 60, 1)),
+        (RepetitionCost(1, 5, 2, 1), RepetitionCost(1, 4, 20, 1)),
+        (RepetitionCost(1, 5, 20, 1), RepetitionCost(1, 5, 20, 1)),
+        (RepetitionCost(1, 5, 2, 1), RepetitionCost(1, 5, 60, 1)),
     ],
 )
-def test_a_straight_line_needs_two_sizes_of_one_guest(few: Cost, many: Cost) -> None:
+def test_a_straight_line_needs_two_sizes_of_one_guest(few: RepetitionCost, many: RepetitionCost) -> None:
     with pytest.raises(ValueError, match="the same cells with two numbers of repetitions"):
         scaled(few, many, 1.0, cells=10, length=50)
 
 
 def test_a_complete_series_is_what_was_measured() -> None:
-    found = whole(Cost(90, 10, 100, 200), 1.5)
+    found = whole(RepetitionCost(90, 10, 100, 200), 1.5)
     assert (found.cpu_s, found.waited_s, found.real_s) == (88.5, 200, 2200)
     assert str(found) == "88.5 CPU s; in real time clients wait 200 s, 2200 s with the pauses"
 
@@ -77,7 +77,7 @@ def test_the_cells_are_those_of_figure_5() -> None:
 @pytest.mark.parametrize(("cell_s", "kept"), [(11.9, True), (12.1, False)])
 def test_each_cell_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float, kept: bool) -> None:
     costs = iter([5.0, 5.0, cell_s])
-    monkeypatch.setattr(bench, "_run", lambda *_: Cost(next(costs), 1, 100, 20))
+    monkeypatch.setattr(bench, "_run", lambda *_: RepetitionCost(next(costs), 1, 100, 20))
     assert bench._cells(tmp_path) is kept
 
 
@@ -89,11 +89,11 @@ def test_the_python_client_is_no_part_of_the_goal(
 ) -> None:
     """Seven clients and 1 s for the start of the command: 897 and 900.5 CPU s, with a goal of 900."""
 
-    def run(_out: Path, cells: list[str], repetitions: int, *, resume: bool = False) -> Cost:
+    def run(_out: Path, cells: list[str], repetitions: int, *, resume: bool = False) -> RepetitionCost:
         if repetitions == 1:
-            return Cost(1 if resume else 3, 1, 1, 0.2)
+            return RepetitionCost(1 if resume else 3, 1, 1, 0.2)
         client_s = python_s if cells[0].startswith("aioquic-") else other_s
-        return Cost(client_s + 1, len(cells), repetitions, 1)
+        return RepetitionCost(client_s + 1, len(cells), repetitions, 1)
 
     monkeypatch.setattr(bench, "_run", run)
     assert bench._figure(tmp_path, all_of_it=True) is kept
@@ -167,11 +167,11 @@ def test_a_trial_with_another_loss_is_not_counted(
 
 def test_a_comparison_is_real_minus_simulated() -> None:
     simulated, found = real_time.times(rows(20_000, 20_010, 20_020)), real_time.times(rows(22_000, 23_000))
-    assert str(real_time.Compared("cell", simulated, found, 20.0, 70.4)) == (
+    assert str(real_time.ComparedCell("cell", simulated, found, 20.0, 70.4)) == (
         "cell: simulated 20.01 (20.00 to 20.02); real 22.50 (22.00 to 23.00); real minus simulated +2.49; "
         "link late 20, at most 70 us"
     )
-    assert real_time.Compared("cell", simulated, real_time.times([]), None, None).more_ms is None
+    assert real_time.ComparedCell("cell", simulated, real_time.times([]), None, None).more_ms is None
 
 
 def test_the_sample_has_cells_that_can_be_compared() -> None:
@@ -184,18 +184,18 @@ def test_the_sample_has_cells_that_can_be_compared() -> None:
 def test_only_trials_that_were_not_done_fail_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lost: bool, status: int
 ) -> None:
-    def compared(block: Block) -> real_time.Compared:
+    def compared(block: TrialBlock) -> real_time.ComparedCell:
         last = "timeout" if lost and block.experiment == "iack-loss-client" else real_time.OTHER_LOSS
-        return real_time.Compared(
+        return real_time.ComparedCell(
             block.cell.name, real_time.times(rows(1000)), real_time.times(rows(last)), 1, 1
         )
 
-    def nothing(_: Block) -> None:
+    def nothing(_: TrialBlock) -> None:
         pass
 
     monkeypatch.setattr(real_time, "compared", compared)
     monkeypatch.setattr("testbed.trials.real_time.check", nothing)
-    monkeypatch.setattr(Block, "check", nothing)
+    monkeypatch.setattr(TrialBlock, "check", nothing)
     monkeypatch.setattr(guest, "check_shared_memory", nothing)
     monkeypatch.setattr(kernel, "find", lambda: Path("a-kernel/linux"))
     assert real_time.main([]) == status
@@ -205,14 +205,14 @@ def test_only_trials_that_were_not_done_fail_it(
 def test_missing_prerequisites_are_one_sentence_before_the_first_cell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def nothing(_: Block) -> None:
+    def nothing(_: TrialBlock) -> None:
         pass
 
     def missing() -> Path:
         raise UsageError("there is no kernel")
 
     monkeypatch.setattr("testbed.trials.real_time.check", nothing)
-    monkeypatch.setattr(Block, "check", nothing)
+    monkeypatch.setattr(TrialBlock, "check", nothing)
     monkeypatch.setattr(kernel, "find", missing)
     assert real_time.main([]) == 2
     assert capsys.readouterr() == ("", "bench: there is no kernel\n")
@@ -224,7 +224,7 @@ def test_cells_without_real_time_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cell = Cell(client="quiche", server="quiche", answering="iack", qdisc="fq")
-    monkeypatch.setattr(real_time, "_chosen", lambda *_: [Block("x", cell, 1, 1)])
+    monkeypatch.setattr(real_time, "_chosen", lambda *_: [TrialBlock("x", cell, 1, 1)])
     monkeypatch.setattr(kernel, "find", lambda: Path("a-kernel/linux"))
     assert real_time.main([]) == 0
     assert "x/quiche-quiche-iack-9ms-at-fq: not compared: with the qdisc fq" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from firstflight.system import files
 from tests import minimal
 
 
-class Step(NamedTuple):
+class WriteStep(NamedTuple):
     """A step: `sync` or `rename`, the file, and the size at that time."""
 
     what: str
@@ -25,18 +25,18 @@ class Step(NamedTuple):
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[WriteStep]:
     """Record the synced and renamed files, in order."""
-    found: list[Step] = []
+    found: list[WriteStep] = []
     fsync, replace = os.fsync, Path.replace
 
     def synced(descriptor: int) -> None:
         fsync(descriptor)
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        found.append(Step("sync", path.name, path.stat().st_size))
+        found.append(WriteStep("sync", path.name, path.stat().st_size))
 
     def renamed(path: Path, target: Path) -> Path:
-        found.append(Step("rename", target.name, path.stat().st_size))
+        found.append(WriteStep("rename", target.name, path.stat().st_size))
         return replace(path, target)
 
     monkeypatch.setattr(os, "fsync", synced)
@@ -59,15 +59,15 @@ def replaced(path: Path) -> None:
     ],
 )
 def test_the_content_is_on_the_disk_before_the_name(
-    tmp_path: Path, steps: list[Step], write: Callable[[Path], None], size: int
+    tmp_path: Path, steps: list[WriteStep], write: Callable[[Path], None], size: int
 ) -> None:
     write(tmp_path / "file")
     (sync, rename) = steps
     assert (sync.what, sync.size) == ("sync", size) and sync.name.endswith(".part")
-    assert rename == Step("rename", "file", size)
+    assert rename == WriteStep("rename", "file", size)
 
 
-def test_temporary_files_are_not_synced(tmp_path: Path, steps: list[Step]) -> None:
+def test_temporary_files_are_not_synced(tmp_path: Path, steps: list[WriteStep]) -> None:
     files.write_json(tmp_path / "progress.json", {}, lasting=False)
     assert [step.what for step in steps] == ["rename"]
 
@@ -86,7 +86,7 @@ def test_a_disk_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch
 
 
 def test_outputs_of_a_stage_are_synced_before_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[WriteStep]
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     run = Run.create(*settings.load(minimal.write(tmp_path), []), [])
@@ -95,6 +95,6 @@ def test_outputs_of_a_stage_are_synced_before_its_report(
         out.write_bytes(b"by another program")
         del steps[:]
         run.add_output(report, out)
-    assert steps[0] == Step("sync", out.name, len("by another program"))
+    assert steps[0] == WriteStep("sync", out.name, len("by another program"))
     assert [step.what for step in steps if step.name != out.parent.name] == ["sync", "sync", "rename"]
     assert run.done("targets")

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from bench import process
 from bench.campaigns import campaign_world, stage_costs
-from bench.campaigns.campaign_world import VANTAGE, World
-from bench.campaigns.cost_table import MILLION, Row, row_of, scaled, table, verdict
+from bench.campaigns.campaign_world import VANTAGE, BenchWorld
+from bench.campaigns.cost_table import MILLION, StageRow, row_of, scaled, table, verdict
 from firstflight.layout import RunLayout, StageKey
 from firstflight.run.run import Run
 from orchestration import stages
@@ -53,7 +53,7 @@ def main() -> int:
         campaign_world.responders(),
     ):
         for size in sizes:
-            world = World(Path(name) / str(size), size, options.rate, options.resolve_rate, options.rib)
+            world = BenchWorld(Path(name) / str(size), size, options.rate, options.resolve_rate, options.rib)
             measured.append(_measured(world))
     print(f"as measured with {sizes[1]:,} names:")
     print("\n".join(table(measured[1])))
@@ -62,10 +62,10 @@ def main() -> int:
     print("\n".join(table(many)))
     campaign_verdict = verdict(many, measured[1])
     print(campaign_verdict)
-    return int(not campaign_verdict.kept)
+    return int(not campaign_verdict.within_limits)
 
 
-def _measured(world: World) -> list[Row]:
+def _measured(world: BenchWorld) -> list[StageRow]:
     """Run one campaign and its report; print their counts and return their costs by stage."""
     settings = world.write()
     log = world.folder / "bench.log"
@@ -106,12 +106,12 @@ def _key_of(options: list[str], layout: RunLayout) -> StageKey | None:
     return StageKey(layout.root.name, vantage, int(repetition))
 
 
-def _the_run(world: World) -> Run:
+def _the_run(world: BenchWorld) -> Run:
     (path,) = (world.folder / "runs").iterdir()
     return Run.open(str(path))
 
 
-def _print_counts(world: World, run: Run) -> None:
+def _print_counts(world: BenchWorld, run: Run) -> None:
     """Print the campaign's counts. SystemExit if an address was not probed or did not answer."""
     report = run.report("probe", run.key(VANTAGE, 1))
     assert report is not None and report.rows_in is not None
@@ -130,7 +130,7 @@ def _print_counts(world: World, run: Run) -> None:
         raise SystemExit(f"bench: not every probe was answered: {report.counts}")
 
 
-def _output_folders(world: World, run: Run) -> dict[str, list[Path]]:
+def _output_folders(world: BenchWorld, run: Run) -> dict[str, list[Path]]:
     """Return the output folders of each stage."""
     key = run.key(VANTAGE, 1)
     found = {}

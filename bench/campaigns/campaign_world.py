@@ -68,7 +68,7 @@ def responders() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class World:
+class BenchWorld:
     """A folder with a campaign's inputs, its runs, its store and its report page.
 
     `rate`: new probes per second; `resolve_rate`: queries per second; `rib`: an MRT file to use instead of

@@ -28,7 +28,7 @@ FIXED = frozenset({"as_data"})
 
 
 @dataclass(frozen=True)
-class Row:
+class StageRow:
     """A stage's cost: CPU seconds by program, MB (10^6 bytes) of the largest process, MB on disk.
 
     `capture_mb`: the part of `disk_mb` that captures use.
@@ -48,9 +48,9 @@ class Row:
         return sum(self.cpu_s.values())
 
 
-def row_of(stage: str, cost: StageCost, disk_bytes: int, capture_bytes: int = 0) -> Row:
+def row_of(stage: str, cost: StageCost, disk_bytes: int, capture_bytes: int = 0) -> StageRow:
     """Return the row for a stage's cost."""
-    return Row(
+    return StageRow(
         stage,
         dict(cost.cpu_s),
         cost.peak_bytes / 1e6,
@@ -61,7 +61,9 @@ def row_of(stage: str, cost: StageCost, disk_bytes: int, capture_bytes: int = 0)
     )
 
 
-def scaled(few: Sequence[Row], many: Sequence[Row], names: tuple[int, int], wanted: int) -> list[Row]:
+def scaled(
+    few: Sequence[StageRow], many: Sequence[StageRow], names: tuple[int, int], wanted: int
+) -> list[StageRow]:
     """Return the rows of `many` scaled to `wanted` names by a straight line through both measurements.
 
     `names`: the number of names in `few` and in `many`. A cost that falls with more names counts as constant.
@@ -70,14 +72,14 @@ def scaled(few: Sequence[Row], many: Sequence[Row], names: tuple[int, int], want
     factor = (wanted - names[1]) / (names[1] - names[0])
     found = []
     for row in many:
-        first = before.get(row.stage, Row(row.stage))
+        first = before.get(row.stage, StageRow(row.stage))
         growth = 0.0 if row.stage in FIXED else factor
 
         def line(low: float, high: float, growth: float = growth) -> float:
             return high + max(0.0, high - low) * growth
 
         found.append(
-            Row(
+            StageRow(
                 row.stage,
                 {name: line(first.cpu_s.get(name, 0.0), used) for name, used in row.cpu_s.items()},
                 line(first.peak_mb, row.peak_mb),
@@ -90,7 +92,7 @@ def scaled(few: Sequence[Row], many: Sequence[Row], names: tuple[int, int], want
     return found
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
+def table(rows: Sequence[StageRow]) -> Iterator[str]:
     """Yield the lines of a table of these rows, with a sum."""
     columns = f"{'CPU s':>9}{'peak MB':>9}{'wall s':>9}{'disk MB':>9}"
     yield f"  {'stage':9}{columns}  CPU s by program; largest process"
@@ -107,7 +109,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def parts(rows: Sequence[Row]) -> dict[str, float]:
+def parts(rows: Sequence[StageRow]) -> dict[str, float]:
     """Return the CPU seconds for each of GOALS.
 
     Only the total contains the process that starts the stages.
@@ -127,7 +129,7 @@ def parts(rows: Sequence[Row]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CostVerdict:
     """The cost for a campaign with a million names, and whether it is within the limits and goals.
 
     `peak_mb`, `load_mb`: as measured. Stages work in blocks, so memory hardly grows with the number of names;
@@ -142,7 +144,7 @@ class Verdict:
     capture_gb: float
 
     @property
-    def kept(self) -> bool:
+    def within_limits(self) -> bool:
         """Whether no limit and no goal is exceeded."""
         return (
             self.cpu_s <= LIMIT_CPU_S
@@ -167,9 +169,9 @@ class Verdict:
         )
 
 
-def verdict(million: Sequence[Row], measured: Sequence[Row]) -> Verdict:
+def verdict(million: Sequence[StageRow], measured: Sequence[StageRow]) -> CostVerdict:
     """Return the verdict: costs by rows scaled to a million names, memory as measured."""
-    return Verdict(
+    return CostVerdict(
         sum(row.all_cpu_s for row in million),
         parts(million),
         max((row.peak_mb for row in measured if row.stage != LOAD), default=0.0),

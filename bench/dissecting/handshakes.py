@@ -117,7 +117,7 @@ def _answer(server: socket.socket) -> None:
         connection.sendall(bytes(ANSWER))
 
 
-class Client(QuicConnectionProtocol):
+class SilentClient(QuicConnectionProtocol):
     """A client that ignores all events."""
 
     def quic_event_received(self, event: QuicEvent) -> None:
@@ -138,7 +138,7 @@ async def _handshake(port: int, keys: Path) -> None:
         )
         async with (
             asyncio.timeout(SECONDS),
-            connect(HOST, port, configuration=settings, create_protocol=Client) as client,
+            connect(HOST, port, configuration=settings, create_protocol=SilentClient) as client,
         ):
             http = H3Connection(client._quic)
             stream = client._quic.get_next_available_stream_id()

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from bench import process
 from bench.campaigns import campaign_world
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
 from downloader.worker import command
-from tests.download.world import NAME, SERVER_V4, SIZES, World
+from tests.download.world import NAME, SERVER_V4, SIZES, DownloadWorld
 
 RTT_US = 10_000
 FILE = "twenty"
@@ -39,7 +39,7 @@ _TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Speed:
+class ClientSpeed:
     """A process's work. `cpu_s` is of all downloads, `wall_s` from the first request to the end."""
 
     downloads: int
@@ -52,7 +52,7 @@ class Speed:
         return self.downloads * MB / self.cpu_s
 
 
-def of_client(world: World, name: str, downloads: int, end: str = "v") -> Speed:
+def of_client(world: DownloadWorld, name: str, downloads: int, end: str = "v") -> ClientSpeed:
     """Measure a client of `SETS` as the stage runs it. SystemExit if a download is not complete.
 
     `end`: `v` runs the client at the vantage point, `s` over loopback at the server.
@@ -78,15 +78,15 @@ def of_client(world: World, name: str, downloads: int, end: str = "v") -> Speed:
         for _ in range(downloads):
             client.stdin.write(request.line())
             client.stdin.flush()
-            answer = Answer.of(client.stdout.readline())
+            answer = ClientAnswer.of(client.stdout.readline())
             if answer.end != "complete" or answer.body_bytes != SIZES[FILE]:
                 raise SystemExit(f"bench: {name}: {answer.end}, {answer.body_bytes} bytes, {answer.detail}")
-        used = Speed(downloads, (process.cpu_ns(client.pid) - cpu) / 1e9, time.monotonic() - began)
+        used = ClientSpeed(downloads, (process.cpu_ns(client.pid) - cpu) / 1e9, time.monotonic() - began)
         client.stdin.close()
     return used
 
 
-def of_curl(world: World, downloads: int) -> Speed:
+def of_curl(world: DownloadWorld, downloads: int) -> ClientSpeed:
     """Measure the curl command with one connection per download, like the clients."""
 
     def used(file: str, times: int) -> process.Used:
@@ -96,17 +96,19 @@ def of_curl(world: World, downloads: int) -> Speed:
         return process.run(world.enter("v", ["curl", "--silent", "--fail", *connection, *headers, *files]))
 
     start, all_of_them = used("small", 1), used(FILE, downloads)
-    return Speed(downloads, all_of_them.cpu_s - start.cpu_s, all_of_them.wall_s - start.wall_s)
+    return ClientSpeed(downloads, all_of_them.cpu_s - start.cpu_s, all_of_them.wall_s - start.wall_s)
 
 
-def measure(world: World, names: Sequence[str], downloads: int, rounds: int) -> dict[str, list[Speed]]:
+def measure(
+    world: DownloadWorld, names: Sequence[str], downloads: int, rounds: int
+) -> dict[str, list[ClientSpeed]]:
     """Return the measured speeds of each client and of the curl command, one per round."""
-    ways: dict[str, Callable[[], Speed]] = {COMMAND: lambda: of_curl(world, downloads)}
+    ways: dict[str, Callable[[], ClientSpeed]] = {COMMAND: lambda: of_curl(world, downloads)}
     for name in names:
         ways[name] = lambda name=name: of_client(world, name, downloads)  # type: ignore[misc]
         if SETS[name].protocol == "udp":
             ways[name + ON_LOOPBACK] = lambda name=name: of_client(world, name, downloads, "s")  # type: ignore[misc]
-    found: dict[str, list[Speed]] = {name: [] for name in ways}
+    found: dict[str, list[ClientSpeed]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
             found[name].append(way())
@@ -124,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with World(folder, RTT_US) as world:
+        with DownloadWorld(folder, RTT_US) as world:
             found = measure(world, options.sets, options.downloads, options.rounds)
     missed = 0
     for name, speeds in found.items():

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from bench import process
 from bench.campaigns import campaign_world
-from bench.engines.handshake_runs import LATE_PORT, Cost, Engine, served
+from bench.engines.handshake_runs import LATE_PORT, HandshakeEngine, HandshakeRunCost, served
 from lab.certificates import issue, make_authority
 from scanner.external import qscanner
 
@@ -74,7 +74,7 @@ def main() -> int:
         authority = make_authority(folder)
         files = issue(authority, "bench", [NAMES], chain_bytes=CHAIN_BYTES)
         stack.enter_context(served(files))
-        engine = Engine(folder, authority.path)
+        engine = HandshakeEngine(folder, authority.path)
         rate = options.rate or _rate(engine)
         if options.targets is not None:
             return _long(engine, options.targets, rate)
@@ -87,7 +87,7 @@ def main() -> int:
     return int(missed > 0)
 
 
-def _rate(engine: Engine) -> float:
+def _rate(engine: HandshakeEngine) -> float:
     """Find the rate that the peer can serve on this machine."""
     for rate in RATES[:-1]:
         targets_file = engine.targets(4 * rate)
@@ -104,10 +104,10 @@ def _goal(text: str, met: bool) -> str:
     return f"goal {text}: {'met' if met else 'not met'}"
 
 
-def _speed(engine: Engine, targets: int, rounds: int, rate: float, program: str | None) -> int:
+def _speed(engine: HandshakeEngine, targets: int, rounds: int, rate: float, program: str | None) -> int:
     """Measure the kinds in turn; return the number of missed goals."""
     targets_file = engine.targets(targets)
-    costs: dict[str, list[Cost]] = {kind: [] for kind in KINDS}
+    costs: dict[str, list[HandshakeRunCost]] = {kind: [] for kind in KINDS}
     peer_rates: list[float] = []
     for number in range(rounds):
         for kind, (options, _) in KINDS.items():
@@ -138,13 +138,13 @@ def _speed(engine: Engine, targets: int, rounds: int, rate: float, program: str 
     return missed
 
 
-def _qscanner(engine: Engine, targets_file: Path, rate: float, program: str, number: int) -> float:
+def _qscanner(engine: HandshakeEngine, targets_file: Path, rate: float, program: str, number: int) -> float:
     """Run QScanner over the same targets; return its completed handshakes per CPU second."""
     given, out = engine.folder / "qscanner.csv", engine.folder / f"qscanner-{number}"
     with given.open("w", encoding="ascii") as file:
         file.write("saddr,hostname,port\n")
         file.writelines(targets_file.read_text().splitlines(keepends=True)[1:])
-    scan = qscanner.Scan(out, rate=rate, program=program)
+    scan = qscanner.ScanOptions(out, rate=rate, program=program)
     used = process.run(qscanner.arguments(scan, given), quiet=True)
     results = [*out.glob("quic_connection_info*.csv")]
     if len(results) != 1:
@@ -154,7 +154,7 @@ def _qscanner(engine: Engine, targets_file: Path, rate: float, program: str, num
     return done / used.cpu_s
 
 
-def _memory(engine: Engine) -> int:
+def _memory(engine: HandshakeEngine) -> int:
     """Measure memory with late responses; return 1 if the goal is missed."""
     targets_file = engine.targets(LATE_TARGETS, LATE_PORT)
     cost = engine.run(targets_file, LATE_RATE, "--timeout", "60")
@@ -169,7 +169,7 @@ def _memory(engine: Engine) -> int:
     return int(not met)
 
 
-def _long(engine: Engine, count: int, rate: float) -> int:
+def _long(engine: HandshakeEngine, count: int, rate: float) -> int:
     """Measure one long run; return 1 if memory grows in its second half, or targets are missing."""
     cost = engine.run(engine.targets(count), rate, "--verify", "none")
     print(

@@ -24,7 +24,7 @@ _SAMPLE_S = 0.2
 
 
 @dataclass(frozen=True)
-class Cost:
+class HandshakeRunCost:
     """A run's cost, the engine's summary, and samples of (targets done, in flight, resident MB)."""
 
     used: process.Used
@@ -63,7 +63,7 @@ def served(files: ServerCertificate, port: int = PORT, delay_ms: int = 0) -> Ite
 
 
 @dataclass(frozen=True)
-class Engine:
+class HandshakeEngine:
     """Runs the engine in `folder`; `roots`: the certificate of the authority."""
 
     folder: Path
@@ -77,7 +77,7 @@ class Engine:
             out.writelines(f"{_FIRST + n},w{n}.bench.test,{port}\n" for n in range(count))
         return path
 
-    def run(self, targets: Path, rate: float, *options: str) -> Cost:
+    def run(self, targets: Path, rate: float, *options: str) -> HandshakeRunCost:
         """Connect to each target once, at most `rate` per second, and remove the records."""
         summary, progress = self.folder / "summary.json", self.folder / "progress.json"
         progress.unlink(missing_ok=True)
@@ -90,7 +90,7 @@ class Engine:
                 argv += ["--roots", str(self.roots)]
             samples: list[tuple[int, int, float]] = []
             used = process.run(argv, quiet=True, watch=lambda pid: _sample(pid, progress, samples))
-        return Cost(used, json.loads(summary.read_text()), samples)
+        return HandshakeRunCost(used, json.loads(summary.read_text()), samples)
 
 
 def _sample(pid: int, progress: Path, samples: list[tuple[int, int, float]]) -> None:

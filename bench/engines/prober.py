@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench import process
 from bench.engines.low_rates import LOW_TARGETS, RATE, WATCH_MINUTES, low_rates, watch
-from bench.engines.prober_runs import Cost, free_port, probe, targets_in
+from bench.engines.prober_runs import ProberRunCost, free_port, probe, targets_in
 from firstflight.system import binaries
 
 SPEED_TARGETS = 400_000
@@ -65,7 +65,7 @@ def _measure(folder: Path, port: int, quick: bool) -> bool:
 
 
 def _speed(folder: Path, port: int, targets: int) -> bool:
-    best: Cost | None = None
+    best: ProberRunCost | None = None
     for sink in ("json", "segments"):
         cost = probe(folder, targets_in(folder, port, targets), ["--rate", str(UNLIMITED)], sink)
         answered = cost.summary["outcomes"]["iack"]

@@ -15,7 +15,7 @@ from firstflight.system import binaries
 
 
 @dataclass(frozen=True)
-class Cost:
+class ProberRunCost:
     """A run's cost, and the prober's summary."""
 
     used: process.Used
@@ -32,14 +32,14 @@ def targets_in(folder: Path, port: int, targets: int) -> Path:
     return path
 
 
-def probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> Cost:
+def probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> ProberRunCost:
     """Run the prober once; write the records to `rows.jsonl`, or to segments that are then removed."""
     argv = [*command(folder, targets), *options]
     with tempfile.TemporaryDirectory(dir=folder) as segments:
         if sink == "segments":
             argv += ["--segments", segments]
         used = process.run(argv, out=folder / "rows.jsonl", quiet=True)
-    return Cost(used, json.loads((folder / "summary.json").read_text()))
+    return ProberRunCost(used, json.loads((folder / "summary.json").read_text()))
 
 
 def command(folder: Path, targets: Path) -> list[str]:

@@ -89,7 +89,7 @@ _WITH_ACK_ALONE = {"closed_with_ack", "hello_retry", "ack_only"}
 
 
 @dataclass(frozen=True)
-class Answers:
+class LabAnswers:
     """The answers of all endpoints (name and address) of the lab: one entry per endpoint in every field.
 
     Times are in us, NaN if not observed. `name` and `address` number the lab's names and addresses from 0;
@@ -111,7 +111,7 @@ class Answers:
         return np.array([lab.rtt_us(vantage, endpoint.host) for endpoint in self.endpoints], dtype=np.float64)
 
 
-def read(lab: internet.Internet) -> Answers:
+def read(lab: internet.Internet) -> LabAnswers:
     """Return the answers of all endpoints that a campaign over `lab` probes."""
     epochs = {
         (line["domain"], line["ip"]): frozenset(line["epochs"]) for line in truth.lines(lab) if line["ip"]
@@ -127,7 +127,7 @@ def read(lab: internet.Internet) -> Answers:
     given = {name for row in rows for name in row}
     fields = [field for field in records.load("quic_probe").arrow_schema() if field.name in given]
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
-    return Answers(
+    return LabAnswers(
         endpoints=endpoints,
         epochs=tuple(epochs[endpoint.domain, endpoint.ip] for endpoint in endpoints),
         name=np.array([domains[endpoint.domain] for endpoint in endpoints]),

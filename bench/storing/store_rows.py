@@ -44,7 +44,7 @@ _TLDS = ["com"] * 50 + 4 * [*_OTHER_TLDS]
 
 
 @dataclass(frozen=True)
-class Copies:
+class LabCopies:
     """`copies` of each name and address of the lab over `runs` runs; `seed` determines all random values.
 
     The runs are `days_apart` days apart, and their `repetitions` one day.
@@ -62,7 +62,7 @@ class Copies:
         return internet.load()
 
     @cached_property
-    def answers(self) -> lab_answers.Answers:
+    def answers(self) -> lab_answers.LabAnswers:
         """The answers of the lab's endpoints."""
         return lab_answers.read(self.lab)
 
@@ -224,7 +224,7 @@ class _Stage:
     began_ns: int
 
 
-def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
+def write_runs(copies: LabCopies, root: Path) -> Iterator[Run]:
     """Write the folders of all runs, oldest first, with all files that the loader reads."""
     for number in range(copies.runs):
         began = copies.began(number)
@@ -296,8 +296,8 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=2)
     options = parser.parse_args()
     stages = options.runs * options.repetitions * len(VANTAGES)
-    number = max(1, round(options.rows / stages / len(Copies(1, 1).endpoints_in(1))))
-    copies = Copies(number, options.runs, days_apart=options.days_apart, repetitions=options.repetitions)
+    number = max(1, round(options.rows / stages / len(LabCopies(1, 1).endpoints_in(1))))
+    copies = LabCopies(number, options.runs, days_apart=options.days_apart, repetitions=options.repetitions)
     for run in write_runs(copies, options.folder):
         print(run.id, copies.rows * options.repetitions * len(VANTAGES), flush=True)
     return 0

@@ -29,7 +29,7 @@ from testbed.experiment.cell import Cell
 from testbed.guest import kernel
 from testbed.trials import block as blocks
 from testbed.trials import real_time
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files, captured_packets, second_flight
 from testbed.trials.estimate import LENGTH
 from testbed.trials.network import wire
@@ -76,7 +76,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCell:
     """A cell in simulated and in real time, and how late the link released packets in us: p99 and maximum."""
 
     name: str
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_status
 
 
-def _compare(chosen: Sequence[Block]) -> int:
+def _compare(chosen: Sequence[TrialBlock]) -> int:
     """Compare blocks and print; return 1 if a trial failed. FirstflightError if they cannot run here."""
     runnable = [block for block in chosen if wire.why_not(block.cell) is None]
     for block in runnable:
@@ -146,15 +146,15 @@ def _compare(chosen: Sequence[Block]) -> int:
     return int(not kept)
 
 
-def _chosen(name: str | None, cells: str, repetitions: int) -> Iterator[Block]:
+def _chosen(name: str | None, cells: str, repetitions: int) -> Iterator[TrialBlock]:
     """Yield the blocks to compare: the sample, or cells of experiment `name`."""
     wanted = {name: tuple(text for text in cells.split(",") if text)} if name else SAMPLE
     for experiment_name, patterns in wanted.items():
         for cell in experiment.chosen(experiment_files.find(experiment_name), patterns):
-            yield Block(experiment_name, cell, 1, repetitions)
+            yield TrialBlock(experiment_name, cell, 1, repetitions)
 
 
-def compared(block: Block) -> Compared:
+def compared(block: TrialBlock) -> ComparedCell:
     """Run a block in simulated and in real time; return the comparison and delete all files."""
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         simulated = blocks.run(block, Path(name) / "simulated")
@@ -163,7 +163,7 @@ def compared(block: Block) -> Compared:
         found = real_time.run(block, place)
         rows = [as_lost(block.cell, place, row) for row in found.rows]
     late_us = sorted(late / 1000 for late in found.late_ns)
-    return Compared(
+    return ComparedCell(
         f"{block.experiment}/{block.cell.name}",
         times(simulated),
         times(rows),

@@ -29,7 +29,7 @@ from bench.testbeds.testbed_cost import (
     CELL_GOAL_S,
     FIGURE_GOAL_S,
     REPETITIONS,
-    Cost,
+    RepetitionCost,
     Scaled,
     line,
     scaled,
@@ -37,7 +37,7 @@ from bench.testbeds.testbed_cost import (
 )
 from testbed import experiment_files
 from testbed.experiment import experiment
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.estimate import LENGTH
 
 ROOT = Path(__file__).parents[2]
@@ -129,10 +129,10 @@ def sample(client: str) -> list[str]:
 def available(cells: Iterable[str]) -> list[str]:
     """Return the cells in which both programs share a protocol: go-x-net supports only HTTP/0.9."""
     cells_by_name = {cell.name: cell for cell in experiment_files.find(FIGURE).cells()}
-    return [name for name in cells if Block(FIGURE, cells_by_name[name], 1, 1).unavailable() is None]
+    return [name for name in cells if TrialBlock(FIGURE, cells_by_name[name], 1, 1).unavailable() is None]
 
 
-def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = False) -> Cost:
+def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = False) -> RepetitionCost:
     """Run all trials of `cells` and return their cost. SystemExit if a trial is missing."""
     names = [cell.name for cell in experiment.chosen(experiment_files.find(FIGURE), tuple(cells))]
     if sorted(names) != sorted(cells):
@@ -159,7 +159,7 @@ def _run(out: Path, cells: Sequence[str], repetitions: int, *, resume: bool = Fa
             f"bench: {len(trials)} trials of {len(cells)} cells were done, not {repetitions} each"
         )
     waited_s = sum(trial["ended_ns"] - trial["begun_ns"] for trial in trials) / 1e9
-    return Cost(used.cpu_s + _orphans_cpu_s(), len(cells), repetitions, waited_s)
+    return RepetitionCost(used.cpu_s + _orphans_cpu_s(), len(cells), repetitions, waited_s)
 
 
 def _orphans_cpu_s() -> float:

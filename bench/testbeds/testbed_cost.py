@@ -13,7 +13,7 @@ FIGURE_GOAL_S = 15 * 60.0
 
 
 @dataclass(frozen=True)
-class Cost:
+class RepetitionCost:
     """CPU seconds for a command that ran `repetitions` of each of `cells`, and seconds that clients waited.
 
     `cpu_s` is the sum over all processes; `waited_s` is in guest time, a lower bound for real time.
@@ -64,12 +64,12 @@ class Scaled:
         )
 
 
-def whole(cost: Cost, start_s: float) -> Scaled:
+def whole(cost: RepetitionCost, start_s: float) -> Scaled:
     """Return a client's cost, measured as a whole; `start_s`: CPU seconds of a command without trials."""
     return Scaled(cost.cpu_s - start_s, cost.waited_s, cost.real_s)
 
 
-def scaled(few: Cost, many: Cost, start_s: float, *, cells: int, length: int) -> Scaled:
+def scaled(few: RepetitionCost, many: RepetitionCost, start_s: float, *, cells: int, length: int) -> Scaled:
     """Return the cost of REPETITIONS of `cells`, from two runs of the same cells with one guest for each.
 
     `start_s`: CPU seconds of the command without trials; `length`: maximum repetitions in a guest.

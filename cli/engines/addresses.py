@@ -22,7 +22,7 @@ HEADER = "ip,domain,port\n"
 
 
 @dataclass
-class Found:
+class ResolvedNames:
     """Resolved names: `targets` (address, name), aliases per name, and reasons for names without address."""
 
     targets: list[tuple[str, str]] = field(default_factory=list)
@@ -48,12 +48,12 @@ def checked(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(text if is_address(text) else normalise(text) for text in given))
 
 
-def resolve(names: Iterable[str], given: Arguments) -> Found:
+def resolve(names: Iterable[str], given: Arguments) -> ResolvedNames:
     """Resolve `names` to all of their addresses, as `firstflight resolve` does; an address is a target.
 
     Exits with the status of the resolver's program, which prints the reason, if it fails.
     """
-    found = Found()
+    found = ResolvedNames()
     all_names = list(names)
     to_resolve = [name for name in all_names if not is_address(name)]
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in to_resolve}
@@ -96,7 +96,7 @@ def _run(names: Sequence[str], given: Arguments, *more: str) -> list[str]:
     argv = [str(find("firstflight-resolve")), "--names=-", *given.only(*_SHARED), *more]
     with in_memory("".join(f"{name}\n" for name in names)) as names_file:
         process = children.start(argv, stdin=names_file, stdout=subprocess.PIPE)
-        output, _ = children.finished(process)
+        output, _ = children.wait_for_exit(process)
     if process.returncode not in (0, 1):
         sys.exit(process.returncode)
     return output.decode().splitlines()

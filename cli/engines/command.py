@@ -22,7 +22,7 @@ from firstflight.system import terminal
 from firstflight.system.binaries import find
 
 if TYPE_CHECKING:
-    from cli.engines.addresses import Found
+    from cli.engines.addresses import ResolvedNames
 
 _FOR_NAMES = ("--resolver", "--port")
 # Segments refer to lines of a list by number, so the list must stay the same.
@@ -126,7 +126,7 @@ class _Call:
         return status or int(rejected > 0 or bool(found.without))
 
     def in_text(
-        self, options: Sequence[str], names: Sequence[str], stdin: int, found: Found | None = None
+        self, options: Sequence[str], names: Sequence[str], stdin: int, found: ResolvedNames | None = None
     ) -> int:
         """Run the engine, print a line per row, return the exit status."""
         from cli.engines.lines import Lines

@@ -13,7 +13,7 @@ from firstflight.system import terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.engines.addresses import Found
+    from cli.engines.addresses import ResolvedNames
 
 # Minimum widths of the columns if the names are not known in advance.
 _NAME, _PLACE = 24, 15
@@ -24,7 +24,7 @@ _CLEARED = "\r\x1b[K"
 class Lines:
     """Prints rows of the kind `kind`; `found`: the resolved names; `rules`: a file of CDN rules."""
 
-    def __init__(self, kind: str, given: Arguments, found: Found | None, rules: Path | None) -> None:
+    def __init__(self, kind: str, given: Arguments, found: ResolvedNames | None, rules: Path | None) -> None:
         self._kind, self._found = kind, found
         self._sentence = sentences.OF_KIND[kind]
         self._has_sizes = given.has("--initial-size")

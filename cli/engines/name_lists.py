@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from firstflight.errors import InputError
-from firstflight.host_names import NotAName, normalise, shown
+from firstflight.host_names import NotAName, normalise, quoted
 
 # A `#` within a word does not start a comment: the text before it would become another name.
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
-class Names(NamedTuple):
+class NameList(NamedTuple):
     """A list's names in its order, each once, and (line number, reason) of each rejected line."""
 
     names: list[str]
@@ -45,7 +45,7 @@ def holds_names(path: Path) -> bool:
     return True
 
 
-def read(path: Path) -> Names:
+def read(path: Path) -> NameList:
     """Read a file for which `holds_names` is true. InputError if it cannot be read completely."""
     names: dict[str, None] = {}
     rejected = []
@@ -62,7 +62,7 @@ def read(path: Path) -> Names:
                 rejected.append((number, str(error)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    return Names(list(names), rejected)
+    return NameList(list(names), rejected)
 
 
 def _columns(path: Path) -> list[str]:
@@ -94,5 +94,5 @@ def _column(place: int) -> Callable[[list[str]], str]:
 def _name(fields: list[str]) -> str:
     """Return the name in a line `domain` or `rank,domain` (Tranco's format)."""
     if len(fields) > 2 or (len(fields) == 2 and not fields[0].isdecimal()):
-        raise NotAName(f"{shown(','.join(fields))} is no name; write `domain` or `rank,domain`")
+        raise NotAName(f"{quoted(','.join(fields))} is no name; write `domain` or `rank,domain`")
     return normalise(fields[-1])

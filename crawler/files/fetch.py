@@ -31,7 +31,7 @@ class Stopped(Exception):
 
 
 @dataclass
-class Answer:
+class HttpResponse:
     """The answer to a request. `headers`: the first value of each field, names in lower case.
 
     `body` may be truncated (`is_cut`). `is_whole`: the body is as long as the Content-Length, the chunks or

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.files import rows
-from crawler.files.spider import Result
+from crawler.files.spider import CrawlResult
 from firstflight.errors import InputError
 from firstflight.system import files
 
@@ -72,7 +72,7 @@ class Journal:
                 end += len(text)
                 yield line, end
 
-    def add(self, result: Result) -> Line:
+    def add(self, result: CrawlResult) -> Line:
         """Append a result and return the line. Raise OutputError if it cannot be written."""
         assert self._out is not None, "a journal that is only read"
         line = {rows.FILE: rows.file_row(result), rows.PAGE: rows.page_row(result)}

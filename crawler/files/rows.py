@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawler.files.spider import Result
+from crawler.files.spider import CrawlResult
 from schemas import records
 
 FILE, PAGE = "download_file", "crawl_page"
@@ -17,7 +17,7 @@ _CACHES = ("cache-status", "x-cache", "cf-cache-status")
 Row = dict[str, Any]
 
 
-def file_row(result: Result) -> Row:
+def file_row(result: CrawlResult) -> Row:
     """Return the columns of download_file that a result fills."""
     file = None if result.visit is None else result.visit.file
     headers = {} if file is None else {name: text[:_CHARACTERS] for name, text in file.headers.items()}
@@ -48,7 +48,7 @@ def file_row(result: Result) -> Row:
     }
 
 
-def page_row(result: Result) -> Row:
+def page_row(result: CrawlResult) -> Row:
     """Return the columns of crawl_page that a result fills."""
     visit, counts = result.visit, result.counts
     return {

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from crawler.files import coding
-from crawler.files.fetch import Answer, Asked, is_html
+from crawler.files.fetch import Asked, HttpResponse, is_html
 from crawler.files.limits import Limits
 
-Follow = Callable[[Asked], Awaitable[tuple[str, Answer]]]
+Follow = Callable[[Asked], Awaitable[tuple[str, HttpResponse]]]
 """Sends a request and follows redirects. Returns the last URL and the answer."""
 Method = Literal["head", "range", "get"]
 _CONTENT_RANGE = re.compile(r"bytes 0-0/(\d{1,18})", re.ASCII)
@@ -44,7 +44,7 @@ def is_read(headers: Any) -> bool:
     return is_html(kind) and coding.is_read(headers.get(b"Content-Encoding", b"").decode("latin-1"))
 
 
-def of_page(url: str, answer: Answer, depth: int, found_on: str | None) -> File:
+def of_page(url: str, answer: HttpResponse, depth: int, found_on: str | None) -> File:
     """Return the file that a GET of a page describes, with the size."""
     size, is_lower = answer.length, False
     if size is None and answer.is_page:

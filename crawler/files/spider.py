@@ -14,7 +14,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from crawler.files.fetch import Answer, Asked, Blocked, Fault, Stopped
+from crawler.files.fetch import Asked, Blocked, Fault, HttpResponse, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import Lookup
 from crawler.files.pace import Pace
@@ -30,7 +30,7 @@ _OWN_FOLDERS = tuple(Path(__file__).parents[2] / package for package in ("crawle
 
 
 @dataclass(frozen=True)
-class Result:
+class CrawlResult:
     """The result for one name. `address` is `None` if it has no address."""
 
     domain: str
@@ -54,7 +54,7 @@ class Task:
     names: Iterable[str]
     lookup: Callable[[], Lookup]
     why_not: Callable[[str, str], str | None]
-    sink: Callable[[Result], None]
+    sink: Callable[[CrawlResult], None]
     limits: Limits
     concurrency: int
     is_stopped: Callable[[], bool] = lambda: False
@@ -178,7 +178,7 @@ class FileSpider(Spider):
         if address in slots and not slots[address].active:
             slots.pop(address).close()
 
-    async def _fetch(self, visit: Visit, asked: Asked) -> Answer:
+    async def _fetch(self, visit: Visit, asked: Asked) -> HttpResponse:
         """Send a request with Scrapy. Raise Fault if there is no answer."""
         meta = {
             "visit": visit,
@@ -207,7 +207,7 @@ class FileSpider(Spider):
             for name, values in response.headers.items()
             if values
         }
-        return Answer(
+        return HttpResponse(
             response.status,
             headers,
             response.body,
@@ -223,11 +223,11 @@ class _Begin:
         self.at = time.time_ns()
         self._clock = time.monotonic_ns()
 
-    def without_visit(self, domain: str, address: str | None, outcome: str, reason: str) -> Result:
-        return Result(domain, address, None, outcome, reason, self.at, self._elapsed_us())
+    def without_visit(self, domain: str, address: str | None, outcome: str, reason: str) -> CrawlResult:
+        return CrawlResult(domain, address, None, outcome, reason, self.at, self._elapsed_us())
 
-    def of_visit(self, visit: Visit) -> Result:
-        return Result(
+    def of_visit(self, visit: Visit) -> CrawlResult:
+        return CrawlResult(
             visit.domain, visit.wire.address, visit, visit.outcome, visit.reason, self.at, self._elapsed_us()
         )
 

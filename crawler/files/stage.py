@@ -73,7 +73,7 @@ def _names(run: Run) -> list[str]:
 def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: int) -> None:
     # Imported late: a crawl without remaining names does not need Scrapy.
     from crawler.files import crawl
-    from crawler.files.spider import Result, Task
+    from crawler.files.spider import CrawlResult, Task
 
     settings = run.settings
     probe, chosen = settings.probe, settings.crawl
@@ -85,7 +85,7 @@ def _crawl(run: Run, folder: Path, names: list[str], journal: Journal, count: in
     with Progress(folder, "crawl", count, pace.limit) as progress:
         progress.update(done)
 
-        def sink(result: Result) -> None:
+        def sink(result: CrawlResult) -> None:
             nonlocal done
             journal.add(result)
             done += 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar, get_args
 
 from crawler.files import page, page_thread, robots, sizes, urls
-from crawler.files.fetch import Answer, Asked, Blocked, Fault, Forbidden, Stopped, is_html
+from crawler.files.fetch import Asked, Blocked, Fault, Forbidden, HttpResponse, Stopped, is_html
 from crawler.files.limits import Limits
 from crawler.files.wire import Wire
 
@@ -68,7 +68,7 @@ class Visit:
     domain: str
     wire: Wire
     limits: Limits
-    fetch: Callable[[Visit, Asked], Awaitable[Answer]]
+    fetch: Callable[[Visit, Asked], Awaitable[HttpResponse]]
     addresses: Callable[[str], Awaitable[list[str]]]
     is_stopped: Callable[[], bool] = lambda: False
     clock: Callable[[], float] = time.monotonic
@@ -121,7 +121,7 @@ class Visit:
 
     # ---- requests
 
-    async def ask(self, asked: Asked) -> Answer:
+    async def ask(self, asked: Asked) -> HttpResponse:
         """Send one request within the name's limits. Raise Fault, Forbidden or Stopped."""
         if self.is_stopped():
             raise Stopped
@@ -164,7 +164,7 @@ class Visit:
             raise _Finished("http_error", "the server asks for fewer requests (429)")
         return answer
 
-    async def follow(self, asked: Asked) -> tuple[str, Answer]:
+    async def follow(self, asked: Asked) -> tuple[str, HttpResponse]:
         """Return (URL, answer) after redirects within the name. Raise Elsewhere for other hosts."""
         for _ in range(self.limits.redirects + 1):
             answer = await self.ask(asked)
@@ -215,7 +215,7 @@ class Visit:
             return robots.UNREACHABLE
         return await self._read(lambda: self._rules_of(answer))
 
-    def _rules_of(self, answer: Answer) -> robots.Rules:
+    def _rules_of(self, answer: HttpResponse) -> robots.Rules:
         body = answer.content(self.limits.robots_bytes)
         is_whole = answer.is_whole and not answer.is_cut
         if answer.coding and body is not None:
@@ -250,7 +250,7 @@ class Visit:
             if depth < self.limits.depth:
                 queue.extend((link, depth + 1, url) for link in await self._new_links(links.pages))
 
-    async def _links(self, answer: Answer, url: str) -> page.Links | None:
+    async def _links(self, answer: HttpResponse, url: str) -> page.Links | None:
         """Return a page's links; `None` if it is not a page or cannot be decoded."""
         content_type = answer.headers.get("content-type", "")
         if answer.status != 200 or not is_html(content_type):
@@ -281,7 +281,7 @@ class Visit:
                 self.counts.links_elsewhere += 1
         return new
 
-    async def _page(self, url: str, depth: int, found_on: str | None) -> tuple[str, Answer]:
+    async def _page(self, url: str, depth: int, found_on: str | None) -> tuple[str, HttpResponse]:
         """Get a page. Its own size counts, too."""
         asked = Asked(url, keep=self.limits.page_bytes, reads=sizes.is_read)
         url, answer = await self.follow(asked)

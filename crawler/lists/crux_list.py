@@ -17,7 +17,7 @@ from crawler.decompress import gunzipped
 from crawler.lists.distinct_targets import DistinctTargets, Target
 from crawler.lists.target_list import MAX_RANK, Rejected, TargetList
 from firstflight.errors import InputError, UsageError
-from firstflight.host_names import NotAName, normalise, shown
+from firstflight.host_names import NotAName, normalise, quoted
 from firstflight.system import files
 
 HEADER = "origin,rank"
@@ -89,17 +89,17 @@ def host_of(origin: str) -> str:
         parts = urlsplit(origin)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise NotAName(f"{shown(origin)} is no origin ({error})") from error
+        raise NotAName(f"{quoted(origin)} is no origin ({error})") from error
     bare = not (parts.path or parts.query or parts.fragment or parts.username)
     if parts.scheme not in ("http", "https") or not host or not bare:
-        raise NotAName(f"{shown(origin)} is no origin like https://www.example.com")
+        raise NotAName(f"{quoted(origin)} is no origin like https://www.example.com")
     return host
 
 
 def _fields(line: str) -> tuple[str, int]:
     origin, comma, rank = line.rpartition(",")
     if not (comma and rank.isascii() and rank.isdigit() and len(rank) <= 10 and 1 <= int(rank) <= MAX_RANK):
-        raise NotAName(f"{shown(line)} is not `{HEADER}`")
+        raise NotAName(f"{quoted(line)} is not `{HEADER}`")
     return origin.strip('"'), int(rank)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from crawler import https
 from crawler.lists import crux_list, own_list, tranco_list
 from crawler.lists.target_list import TargetList, check_not_empty, joined
-from firstflight.run.report import Rejected
+from firstflight.run.report import UnusedLine
 from firstflight.run.run import Run
 from firstflight.settings import Network, Targets
 from firstflight.system import files
@@ -34,7 +34,7 @@ def stage(run: Run) -> None:
         folder = run.layout.stage("targets")
         target_list = read(settings.targets, settings.network, settings.campaign.contact, folder)
         report.rows_in = target_list.lines
-        report.rejected = [Rejected(line=line, reason=reason) for line, reason in target_list.rejected]
+        report.rejected = [UnusedLine(line=line, reason=reason) for line, reason in target_list.rejected]
         report.counts = {"duplicates": target_list.duplicates, "rejected": len(target_list.rejected)}
         for line, reason in target_list.rejected:
             print_line(f"targets: line {line} rejected: {reason}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from crawler.lists.distinct_targets import DistinctTargets, Target
 from firstflight.errors import InputError
-from firstflight.host_names import NotAName, normalise, shown
+from firstflight.host_names import NotAName, normalise, quoted
 
 # Ranks are stored as uint32.
 MAX_RANK = 2**32 - 1
@@ -83,11 +83,11 @@ def _parse(text: str, position: int) -> Target:
     if len(fields) == 1:
         return Target(position, normalise(fields[0]))
     if len(fields) > 2:
-        raise NotAName(f"{shown(text)} has {len(fields)} fields; write `domain` or `rank,domain`")
+        raise NotAName(f"{quoted(text)} has {len(fields)} fields; write `domain` or `rank,domain`")
     rank, name = fields
     if not (rank.isascii() and rank.isdigit() and len(rank) <= 10 and 1 <= int(rank) <= MAX_RANK):
         raise NotAName(
-            f"{shown(rank)} is not a rank (a whole number from 1); write `domain` or `rank,domain`"
+            f"{quoted(rank)} is not a rank (a whole number from 1); write `domain` or `rank,domain`"
         )
     return Target(int(rank), normalise(name))
 

@@ -25,7 +25,7 @@ from tranco.tranco import TrancoCacheType
 from crawler import https
 from crawler.lists.target_list import TargetList, read_lines
 from firstflight.errors import InputError, UsageError
-from firstflight.host_names import shown
+from firstflight.host_names import quoted
 from firstflight.system import files
 
 # The length of the lists that the package fetches. The longer full lists are not used.
@@ -108,7 +108,7 @@ class _Package(Tranco):  # type: ignore[misc]
 def _list_id(text: str) -> str:
     """Return `text` if it is a list id, which becomes a file name. Otherwise raise ValueError."""
     if not _LIST_ID.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no id of a list")
+        raise ValueError(f"{quoted(text)} is no id of a list")
     return text
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from crawler import https
 from crawler.decompress import gunzip
 from firstflight.errors import InputError
-from firstflight.host_names import shown
+from firstflight.host_names import quoted
 from firstflight.system import files, from_outside
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
@@ -91,7 +91,7 @@ def read(path: Path) -> AsOrganisations:
         if "asn" in entry:
             asn = entry["asn"]
             if not (asn.isascii() and asn.isdigit() and len(asn) <= 10 and int(asn) < 2**32):
-                raise InputError(f"{path}: line {number}: {shown(asn)} is not an AS number")
+                raise InputError(f"{path}: line {number}: {quoted(asn)} is not an AS number")
             ases[int(asn)] = entry
         elif "org_id" in entry:
             orgs[entry["org_id"]] = entry

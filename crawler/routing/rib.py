@@ -41,9 +41,9 @@ def convert(
     ]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if shown_in is None:
-        stdout, stderr = children.finished(process)
+        stdout, stderr = children.wait_for_exit(process)
     else:
-        stdout, stderr = reading.finished(process, tables, shown_in, "routing table")
+        stdout, stderr = reading.wait_for_exit(process, tables, shown_in, "routing table")
     if process.returncode != 0:
         message = stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
         for kind in (UsageError, InputError):

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from deploy.cloud import user_data
 from firstflight.errors import FirstflightError, UsageError
-from orchestration.site.vantage_points import FILE, VantagePoint, VantagePoints, load, site_folder
+from orchestration.site.vantage_points import FILE, SiteVantagePoint, VantagePoints, load, site_folder
 
 HERE = Path(__file__).parent
 _HOST_NAME = re.compile(
@@ -49,7 +49,7 @@ def variables(points: VantagePoints, first_boot: str, ssh_from: list[str]) -> di
     return found
 
 
-def _machine(point: VantagePoint) -> dict[str, Any]:
+def _machine(point: SiteVantagePoint) -> dict[str, Any]:
     """Return a vantage point's values for the module."""
     for key, why in (
         ("region", "the cloud needs it"),
@@ -64,7 +64,7 @@ def _machine(point: VantagePoint) -> dict[str, Any]:
     }
 
 
-def reverse_dns(point: VantagePoint) -> str:
+def reverse_dns(point: SiteVantagePoint) -> str:
     """Return the DNS name for a vantage point's addresses: its name below the contact page's host.
 
     Who looks an address up finds the contact's host. A name for each machine, because some clouds accept only

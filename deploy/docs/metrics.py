@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from orchestration.site import machine_metrics
 from orchestration.site import metrics as site
 from reports.dashboard.pages import metrics as dashboard
-from store.clickhouse.counts import Counts
+from store.clickhouse.counts import ServerCounts
 
 HEAD = """\
 # Metrics
@@ -32,7 +32,7 @@ def markdown() -> str:
             "A machine: its disks, certificates, backups, services.",
             machine_metrics.families(),
         ),
-        ("store serve", "A served store: its clients and queries.", Counts().metrics()),
+        ("store serve", "A served store: its clients and queries.", ServerCounts().metrics()),
         ("dashboard", "The newest data in the store.", _dashboard()),
     ):
         rows = [f"| `{family.name}` | {family.type} | {family.documentation} |" for family in families]

@@ -81,7 +81,7 @@ async def serve(folder: Path, port: int, host: str) -> int:
     try:
         located = await store.location(_SERVED_S)
         keep(folder / "store_url", address(located), again=True)
-        say(f"preparing Superset in {folder} for the store {located.shown}: a minute at the first start")
+        say(f"preparing Superset in {folder} for the store {located.public_url}: a minute at the first start")
         # Of an older version, an asset may be left that is made no more.
         shutil.rmtree(folder / "assets", ignore_errors=True)
         generated.write(folder / "assets", superset.files())

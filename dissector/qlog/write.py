@@ -42,7 +42,7 @@ def _dissect(captures: Sequence[Path], keys: Sequence[Path], folder: Path) -> li
     argv += [word for path in keys for word in ("--keys", str(path))]
     argv += ["--kind", ",".join(KINDS), "--out", str(folder)]
     process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, stderr = children.finished(process)
+    _, stderr = children.wait_for_exit(process)
     return binaries.unreadable(process.returncode, stderr, folder / f"{KINDS[0]}.jsonl")
 
 

@@ -26,7 +26,7 @@ from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEv
 from aioquic.quic.logger import QuicLogger
 
 from downloader.clients import shared
-from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
+from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 
 CONNECTION_WINDOW, STREAM_WINDOW = 25_165_824, 16_777_216
@@ -146,7 +146,7 @@ class _Transfer(QuicConnectionProtocol):
             self.over.set_result((end, detail))
 
 
-async def download(request: Request, keys: TextIO) -> Answer:
+async def download(request: Request, keys: TextIO) -> ClientAnswer:
     """Do one transfer. Never raise due to a server's behaviour."""
     configuration = QuicConfiguration(
         alpn_protocols=H3_ALPN,
@@ -178,7 +178,7 @@ async def download(request: Request, keys: TextIO) -> Answer:
         except TimeoutError:
             end, detail = ("connect_failed" if transfer.tls_us is None else "timeout"), "timed out"
         duration_us = transfer.elapsed_us()
-        answer = Answer(
+        answer = ClientAnswer(
             end=end,
             detail=detail,
             started_at=started_at,
@@ -226,10 +226,10 @@ def main(arguments: Iterable[str]) -> None:
             shared.say(_answer(Request.of(line), permitted, keys))
 
 
-def _answer(request: Request, permitted: Permitted, keys: TextIO) -> Answer:
+def _answer(request: Request, permitted: Permitted, keys: TextIO) -> ClientAnswer:
     why = shared.why_not(permitted, request.ip, request.host)
     if why is not None:
-        return Answer("blocked", detail=why)
+        return ClientAnswer("blocked", detail=why)
     with suppress(KeyboardInterrupt):
         answer = asyncio.run(download(request, keys))
         keys.flush()

@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ClientAnswer:
     """The end of a download. Times in microseconds from `started_at` (ns, UTC); `None`: did not happen."""
 
     end: str

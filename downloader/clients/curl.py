@@ -18,7 +18,7 @@ from typing import Any
 import pycurl
 
 from downloader.clients import shared
-from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
+from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 
 _TCP_WINDOW_CLAMP = 10
@@ -64,7 +64,7 @@ class Download:
         self._tls: tuple[str, ...] = ()
         self._curl = self._options()
 
-    def run(self) -> Answer:
+    def run(self) -> ClientAnswer:
         """Do the transfer. Never raise due to a server's behaviour."""
         started_at, cpu = time.time_ns(), time.process_time_ns()
         multi = pycurl.CurlMulti()
@@ -166,9 +166,9 @@ class Download:
             words = data.decode("latin-1").removeprefix("SSL connection using ").split("/")
             self._tls = tuple(word.strip() for word in words)
 
-    def _answer(self, code: int, message: str, started_at: int, cpu_us: int) -> Answer:
+    def _answer(self, code: int, message: str, started_at: int, cpu_us: int) -> ClientAnswer:
         if self._refused is not None:
-            return Answer("blocked", detail=self._refused)
+            return ClientAnswer("blocked", detail=self._refused)
         info = self._curl.getinfo
         request, sock = self._request, self._socket
 
@@ -192,7 +192,7 @@ class Download:
         verified = None
         if request.verify and (code == _NOT_VERIFIED or status is not None):
             verified = code != _NOT_VERIFIED
-        return Answer(
+        return ClientAnswer(
             end=end,
             detail=None if end in ("complete", "limit") else message[:MOST_OF_A_HEADER] or f"libcurl {code}",
             started_at=started_at,
@@ -277,12 +277,12 @@ def _drops(sock: socket.socket | None) -> int | None:
     return shared.drops(sock) if sock is not None and sock.type == socket.SOCK_DGRAM else None
 
 
-def answer(request: Request, permitted: Permitted) -> Answer:
+def answer(request: Request, permitted: Permitted) -> ClientAnswer:
     """Do a request's transfer. Answer `failed` if libcurl rejects the request."""
     try:
         transfer = Download(request, permitted)
     except (pycurl.error, ValueError) as error:
-        return Answer("failed", detail=f"libcurl does not take the request: {error}"[:MOST_OF_A_HEADER])
+        return ClientAnswer("failed", detail=f"libcurl does not take the request: {error}"[:MOST_OF_A_HEADER])
     return transfer.run()
 
 

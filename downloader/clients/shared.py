@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from downloader.clients.contract import Answer
+from downloader.clients.contract import ClientAnswer
 from firstflight.egress.current import Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
@@ -41,7 +41,7 @@ def permitted(arguments: Iterable[str]) -> Permitted:
 
 def why_not(permitted: Permitted, ip: str, host: str) -> str | None:
     """Return the reason why a download may not start now; `None` if it may start."""
-    if permitted.look_well() < Trust.ALL:
+    if permitted.look_until_complete() < Trust.ALL:
         return UNCONFIRMED
     return permitted.why_not(ip, host)
 
@@ -101,7 +101,7 @@ def say_ready(version: str) -> None:
     _write(json.dumps({"ready": version}).encode() + b"\n")
 
 
-def say(answer: Answer) -> None:
+def say(answer: ClientAnswer) -> None:
     """Print an answer."""
     _write(answer.line())
 

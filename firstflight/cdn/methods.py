@@ -29,10 +29,10 @@ class Methods:
         self._sans = _suffixes(rules, "san")
         self._subjects = _attributes(rules, "subject")
         self._issuers = _attributes(rules, "issuer")
-        self._fields: dict[str, list[tuple[int, tuple[Pattern, ...], str]]] = {}
+        self._fields: dict[str, list[tuple[int, tuple[WildcardPattern, ...], str]]] = {}
         for order, rule in enumerate(rules):
             if rule.kind == "header":
-                patterns = tuple(map(Pattern, rule.values))
+                patterns = tuple(map(WildcardPattern, rule.values))
                 self._fields.setdefault(rule.name, []).append((order, patterns, rule.cdn))
 
     @classmethod
@@ -82,7 +82,7 @@ class Methods:
         return OTHERS
 
 
-class Pattern:
+class WildcardPattern:
     """A pattern in which `*` matches any text. Ignores case."""
 
     def __init__(self, text: str) -> None:
@@ -134,13 +134,13 @@ def _suffixes(rules: Sequence[Rule], kind: str) -> dict[str, str]:
     return {suffix: rule.cdn for rule in rules if rule.kind == kind for suffix in rule.values}
 
 
-def _attributes(rules: Sequence[Rule], kind: str) -> list[tuple[str, Pattern, str]]:
+def _attributes(rules: Sequence[Rule], kind: str) -> list[tuple[str, WildcardPattern, str]]:
     patterns = []
     for rule in rules:
         if rule.kind == kind:
             for value in rule.values:
                 type_, _, pattern = value.partition("=")
-                patterns.append((type_.upper(), Pattern(pattern), rule.cdn))
+                patterns.append((type_.upper(), WildcardPattern(pattern), rule.cdn))
     return patterns
 
 

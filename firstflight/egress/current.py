@@ -106,7 +106,7 @@ class Current:
             self._look()
         return self._trust
 
-    def look_well(self) -> Trust:
+    def look_until_complete(self) -> Trust:
         """Check the lists. If a list is being changed, wait until it is complete."""
         trust = self.look()
         while any(file.looked is not None and file.looked != file.read for file in self._files):

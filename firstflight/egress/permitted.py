@@ -98,9 +98,9 @@ class Permitted:
         self._add()
         return trust
 
-    def look_well(self) -> Trust:
+    def look_until_complete(self) -> Trust:
         """Like `look`, for programs that call it rarely. It may take a few tenths of a second."""
-        trust = self._current.look_well()
+        trust = self._current.look_until_complete()
         self._add()
         return trust
 

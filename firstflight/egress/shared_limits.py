@@ -20,19 +20,19 @@ TURN_IN_PAUSES = 5
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Turns of vantage point or shard `index` of `of`: `length_s` seconds, including a final `pause_s`."""
+class ProbeTurn:
+    """Turns of vantage point or shard `index` of `count`: `length_s` seconds, including a final `pause_s`."""
 
     index: int
-    of: int
+    count: int
     length_s: float
     pause_s: float
 
     def __str__(self) -> str:
-        return f"{self.index}/{self.of}:{self.length_s:.3f}:{self.pause_s:.3f}"
+        return f"{self.index}/{self.count}:{self.length_s:.3f}:{self.pause_s:.3f}"
 
 
-def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | None:
+def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> ProbeTurn | None:
     """Return the turns for a vantage point's shard; `None` if it shares no limit or there are no limits.
 
     An undivided stage (WHOLE) at a vantage point with shards has the turns of the first shard. Without
@@ -52,7 +52,7 @@ def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | No
     if count < 2 or not limits:
         return None
     pause_s = 1 / min(limits) + settings.campaign.clock_slack_s
-    return Turn(index, count, TURN_IN_PAUSES * pause_s, pause_s)
+    return ProbeTurn(index, count, TURN_IN_PAUSES * pause_s, pause_s)
 
 
 def check_watch(settings: Settings, names: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from firstflight.settings import Drawn
+from firstflight.settings import SampledNames
 
 IPV6_UDP_BYTES = 48
 """Size of an IPv6 header and a UDP header (RFC 8200, RFC 768)."""
@@ -77,15 +77,15 @@ def download_traffic(requests: int, received_bytes: int) -> Traffic:
     return Traffic(requests + packets + setup_packets, sent, received_bytes + packets * ACK_BYTES)
 
 
-def drawn_names(sample: Drawn, names: int) -> int:
+def sampled_names(sample: SampledNames, names: int) -> int:
     """Return the approximate maximum number of sampled names. The sample is random."""
     share = math.ceil(names * sample.share)
     return share if sample.limit is None else min(share, sample.limit)
 
 
-def drawn_words(sample: Drawn, names: int | None) -> str:
+def sampling_text(sample: SampledNames, names: int | None) -> str:
     """Describe the names that a sampling stage contacts, as text."""
-    limit = "" if names is None else f", at most {drawn_names(sample, names)}"
+    limit = "" if names is None else f", at most {sampled_names(sample, names)}"
     networks = f" with addresses of {', '.join(sample.cdn)}" if sample.cdn else ""
     return f"with {sample.share * 100:g} % of the names{networks}{limit}"
 

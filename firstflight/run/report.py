@@ -16,7 +16,7 @@ from firstflight.system.path_names import RelativeName
 State = Literal["running", "done", "failed", "interrupted"]
 
 
-class Rejected(BaseModel):
+class UnusedLine(BaseModel):
     """An input line that was not used, and the reason."""
 
     line: int  # from 1
@@ -40,7 +40,7 @@ class StageReport(BaseModel):
     tool_version: str
     rows_in: int | None = None  # null: unknown (the stage stopped before it counted)
     rows_out: int | None = None
-    rejected: list[Rejected] = Field(default_factory=list)
+    rejected: list[UnusedLine] = Field(default_factory=list)
     counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
     facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # further values
     warnings: list[str] = Field(default_factory=list)

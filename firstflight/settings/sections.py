@@ -282,7 +282,7 @@ class Probe(Section):
 ProtocolName = Annotated[str, Field(pattern=r"^[!-+\--~]{1,32}$")]
 
 
-class Drawn(Section):
+class SampledNames(Section):
     """A share of the names that a stage contacts in addition to the probes."""
 
     # Whether the stage runs.
@@ -297,7 +297,7 @@ class Drawn(Section):
     rate: Rate = 50
 
 
-class Handshake(Drawn):
+class Handshake(SampledNames):
     """Handshakes completed with a share of the names after the probes; [probe] has the other settings."""
 
     # Seconds for a whole connection.
@@ -328,7 +328,7 @@ class Handshake(Drawn):
         return self
 
 
-class Calibrate(Drawn):
+class Calibrate(SampledNames):
     """Pairs of a probe and a handshake with a share of the names; their sections have the other settings."""
 
     # Pairs per block. A smaller block brings the two sides of a pair closer together, and takes longer in
@@ -357,7 +357,7 @@ class Crawl(Section):
     roots: FileSetting | None = None
 
 
-class TcpOptions(Drawn):
+class TcpOptions(SampledNames):
     """The survey of TCP options; [probe] has the other settings."""
 
     # Share of the names, sampled as for handshakes.

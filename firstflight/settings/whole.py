@@ -110,7 +110,7 @@ class Settings(Section):
 
     def rate_at(self, vantage: Vantage, shard: Shard = WHOLE) -> float:
         """Return the new probes per second for a vantage point or a shard of it."""
-        return (self.probe.rate if vantage.rate is None else vantage.rate) / shard.of
+        return (self.probe.rate if vantage.rate is None else vantage.rate) / shard.count
 
     def ports_at(self, vantage: Vantage, half: int | None = None, shard: Shard = WHOLE) -> str:
         """Return a vantage point's source ports, as FIRST-LAST. `half` 0 or 1: the first or second half.
@@ -120,7 +120,9 @@ class Settings(Section):
         ports = vantage.ports or self.probe.ports
         if not shard.is_whole:
             first, last = map(int, ports.split("-"))
-            begin, end = (first + (last - first + 1) * n // shard.of for n in (shard.index, shard.index + 1))
+            begin, end = (
+                first + (last - first + 1) * n // shard.count for n in (shard.index, shard.index + 1)
+            )
             ports = f"{begin}-{end - 1}"
         if half is None:
             return ports

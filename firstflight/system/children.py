@@ -49,7 +49,7 @@ def start(
 
     try:
         # preexec_fn is safe here: when this process starts children, its only other thread waits in read(2)
-        # (orchestration/held.py).
+        # (orchestration/stage_input.py).
         return subprocess.Popen(
             argv,
             stdin=stdin,
@@ -79,7 +79,7 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
     return process.wait()
 
 
-def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+def wait_for_exit(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """Wait until a process exits. Return its standard output and standard error, empty if not piped.
 
     On Ctrl-C, stop the process and raise Interrupted.

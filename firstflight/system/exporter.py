@@ -49,7 +49,7 @@ class _Given(Collector):
 class Exporter(ThreadingHTTPServer):
     """Serves the metrics from `collect`. An answer is reused for `kept_s` seconds.
 
-    `serve_forever` blocks, `serve_beside` does not. `shutdown` stops it. If `collect` raises
+    `serve_forever` blocks, `serve_in_thread` does not. `shutdown` stops it. If `collect` raises
     FirstflightError, the answer has status 503 and the error's sentence.
     """
 
@@ -60,7 +60,7 @@ class Exporter(ThreadingHTTPServer):
         self, listener: socket.socket, collect: Callable[[], Iterable[Metric]], kept_s: float = 1.0
     ) -> None:
         """Take over a listening socket."""
-        super().__init__(listener.getsockname()[:2], _Answer, bind_and_activate=False)
+        super().__init__(listener.getsockname()[:2], _MetricsHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self._collect = collect
@@ -70,7 +70,7 @@ class Exporter(ThreadingHTTPServer):
         self._answer = b""
         self._until = 0.0
 
-    def serve_beside(self) -> None:
+    def serve_in_thread(self) -> None:
         """Serve in a thread that stops with the process."""
         threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
 
@@ -100,7 +100,7 @@ class Exporter(ThreadingHTTPServer):
         """Do not log clients that disconnected."""
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _MetricsHandler(BaseHTTPRequestHandler):
     timeout = _CLIENT_S
     server: Exporter
     server_version = "firstflight"

@@ -54,7 +54,7 @@ def locked(
 
 
 @contextlib.contextmanager
-def handed_over(path: Path) -> Iterator[Sequence[int]]:
+def locked_descriptors(path: Path) -> Iterator[Sequence[int]]:
     """Lock the file or folder at `path`. Yield descriptors for a program to start in the block (`pass_fds`).
 
     The program holds the lock until it exits, even if this process is killed first. Waits for another holder.

@@ -29,7 +29,7 @@ def _limits(own: Path, groups: Path) -> list[int]:
             if controllers in _FILES:
                 folder, name = _FILES[controllers]
                 inside = PurePosixPath(group.lstrip("/"))
-                found += [_limit(groups / folder / one / name) for one in (inside, *inside.parents)]
+                found += [_limit(groups / folder / path / name) for path in (inside, *inside.parents)]
     return [limit for limit in found if limit is not None]
 
 

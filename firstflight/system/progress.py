@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from firstflight.errors import FirstflightError
 from firstflight.system import files, terminal
-from firstflight.system.speed import Speed, State
+from firstflight.system.speed import ProgressState, Speed
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -46,7 +46,7 @@ class Progress:
     ) -> None:
         self._file = folder / "progress.json"
         self._limit = limit
-        self._state = State(label, 0, total)
+        self._state = ProgressState(label, 0, total)
         self._speed = Speed()
         self._bar = Bars() if sys.stderr.isatty() else None
         self._last_file = 0.0
@@ -87,14 +87,14 @@ class Progress:
         files.write_json(self._file, self._state._asdict(), lasting=False)
 
 
-def read(folder: Path) -> State | None:
+def read(folder: Path) -> ProgressState | None:
     """Read the state of the stage that writes to `folder`; `None` if it has not written one yet."""
     try:
         value = files.read_json(folder / "progress.json")
         total = None if value["total"] is None else int(value["total"])
         per_s = None if value["per_s"] is None else float(value["per_s"])
         limit = None if value["limit"] is None else str(value["limit"])
-        return State(str(value["label"]), int(value["done"]), total, per_s, limit)
+        return ProgressState(str(value["label"]), int(value["done"]), total, per_s, limit)
     except (FirstflightError, KeyError, TypeError, ValueError):
         return None
 
@@ -135,7 +135,7 @@ class Bars:
     ) -> None:
         self._rich.stop()
 
-    def show(self, key: str, state: State) -> None:
+    def show(self, key: str, state: ProgressState) -> None:
         """Draw or update the bar of `key`."""
         label, pace = terminal.visible(state.label), terminal.visible(state.pace)
         if key not in self._tasks:

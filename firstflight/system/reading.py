@@ -15,10 +15,10 @@ from firstflight.system.progress import FILE_EVERY_S, Progress
 DISK = "reading"
 
 
-def finished(
+def wait_for_exit(
     process: subprocess.Popen[bytes], paths: Sequence[Path], folder: Path, label: str
 ) -> tuple[bytes, bytes]:
-    """Wait for a process like `children.finished`, and return the same values.
+    """Wait for a process like `children.wait_for_exit`, and return the same values.
 
     While it runs, `folder` has a progress.json with the megabytes read from `paths`, the speed, and what
     limits it.

@@ -35,7 +35,7 @@ class Speed:
         return (done - done_before) / (now - started) if now - started >= SHORTEST_S else None
 
 
-class State(NamedTuple):
+class ProgressState(NamedTuple):
     """A stage's progress at one moment; `None`: unknown. `limit`: what limits the speed."""
 
     label: str

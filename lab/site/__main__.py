@@ -25,13 +25,13 @@ from firstflight.errors import FirstflightError, UsageError
 from lab import internet, launch
 from lab.site import plan
 from lab.site.announce import announce
-from lab.site.plan import API_PORT, Level, Part, Site
+from lab.site.plan import API_PORT, Level, SiteFolder, SiteProgram
 from lab.site.processes import kill, left_over
-from lab.site.run import Programs, enter, once
-from lab.state import State, locate
+from lab.site.run import Programs, enter, run_to_end
+from lab.state import StateFolder, locate
 
 
-class Stopped(Exception):
+class SignalReceived(Exception):
     """SIGINT or SIGTERM was received."""
 
 
@@ -48,7 +48,7 @@ def start_site(programs: Programs, port: int) -> None:
     # Started first, because its port may be in use.
     forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
     forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
-    programs.start(Part("page", "", tuple(forward), {}, ready=r"READY \d+"))
+    programs.start(SiteProgram("page", "", tuple(forward), {}, ready=r"READY \d+"))
     programs.wait_ready(["page"])
     all_parts = plan.parts(site)
     for level in Level:
@@ -56,7 +56,7 @@ def start_site(programs: Programs, port: int) -> None:
             print_line("preparing Airflow's database")
             airflow = [*enter(site.lab.folder, "centre"), sys.executable, "-P", "-m", "airflow"]
             log = site.logs / "prepare.log"
-            once([*airflow, "db", "migrate"], plan.centre_environment(site), log, "airflow db migrate")
+            run_to_end([*airflow, "db", "migrate"], plan.centre_environment(site), log, "airflow db migrate")
         if level is Level.WORK:
             set_pools(programs.page, site.secrets.admin_password(), pools)
         print_line(f"starting {level.description}")
@@ -66,7 +66,7 @@ def start_site(programs: Programs, port: int) -> None:
         programs.wait_ready([part.name for part in parts])
 
 
-def declared_pools(site: Site) -> list[dict[str, Any]]:
+def declared_pools(site: SiteFolder) -> list[dict[str, Any]]:
     """Return the pools of the vantage points in the format of Airflow's REST interface."""
     # A separate process, because the lab must not import the code that it helps to test.
     listed = subprocess.run(
@@ -127,7 +127,7 @@ def main() -> int:
     try:
         with _locked(folder), _running_lab(state, folder):
             net = internet.load(state.behaviour_file)
-            site = Site(
+            site = SiteFolder(
                 folder=folder,
                 lab=state,
                 centre_v4=next(host.v4 for host in net.hosts if host.kind == "centre"),
@@ -142,7 +142,7 @@ def main() -> int:
                 while True:
                     time.sleep(1)
                     programs.restart_ended(print_line)
-    except Stopped:
+    except SignalReceived:
         print_line("ended")
         return 0
     except FirstflightError as error:
@@ -179,7 +179,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _running_lab(state: State, folder: Path) -> Iterator[None]:
+def _running_lab(state: StateFolder, folder: Path) -> Iterator[None]:
     """Start the lab unless it is up; on exit, stop it if this site (or a killed one here) started it."""
     marker = folder / "raised.json"
     record = state.running()
@@ -201,7 +201,7 @@ def _running_lab(state: State, folder: Path) -> Iterator[None]:
 
 
 def _raise_stopped(_signal: int, _frame: FrameType | None) -> None:
-    raise Stopped
+    raise SignalReceived
 
 
 if __name__ == "__main__":

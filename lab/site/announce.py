@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from lab.site import plan
-from lab.site.plan import Site
+from lab.site.plan import SiteFolder
 from lab.site.run import Programs
 
 
-def sql_line(site: Site, query: str = "SELECT * FROM table1") -> str:
+def sql_line(site: SiteFolder, query: str = "SELECT * FROM table1") -> str:
     """Return the shell command that queries the site's store from a host of the lab, as `firstflight`."""
     firstflight = str(Path(sys.executable).with_name("firstflight"))
     enter = [firstflight, "lab", "exec", "--state", str(site.lab.folder), "centre"]
@@ -20,13 +20,13 @@ def sql_line(site: Site, query: str = "SELECT * FROM table1") -> str:
     return f"FIRSTFLIGHT_STORE_FILE={store} {shlex.join([*enter, firstflight, 'sql', query])}"
 
 
-def optout_line(site: Site) -> str:
+def optout_line(site: SiteFolder) -> str:
     """Return the shell command that adds entries to the opt-out list, without the entries."""
     firstflight = str(Path(sys.executable).with_name("firstflight"))
     return f"FIRSTFLIGHT_OPTOUT={shlex.quote(str(site.optout('centre')))} {firstflight} optout add"
 
 
-def announce(site: Site, programs: Programs) -> None:
+def announce(site: SiteFolder, programs: Programs) -> None:
     """Write site.json, and print page, login, commands for SQL and opt-outs, and the folder of reports."""
     # Neither contains a secret: Airflow reads secrets from their files by commands.
     environment = {name: dict(plan.vantage_environment(site, name)) for name in site.vantages}

@@ -17,7 +17,7 @@ from lab import certificates
 from lab.programs import program
 from lab.site import database, secrets
 from lab.site.secrets import Secrets
-from lab.state import State
+from lab.state import StateFolder
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
@@ -43,7 +43,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class SiteProgram:
     """A program of the site. `ready` matches the log line that shows that it is up; `None` without one."""
 
     name: str
@@ -57,11 +57,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteFolder:
     """A site's folder and the paths in it."""
 
     folder: Path
-    lab: State
+    lab: StateFolder
     centre_v4: str
     vantages: tuple[str, ...]
     # Seconds: heartbeat of the workers; time without heartbeat after which a task counts as dead.
@@ -104,7 +104,7 @@ class Site:
         return self.folder / host / "optout" / "list"
 
 
-def prepare(site: Site) -> None:
+def prepare(site: SiteFolder) -> None:
     """Write all files that the programs read: secrets, site.toml, certificates, nginx's configuration."""
     site.logs.mkdir(parents=True, exist_ok=True)
     for host in ("centre", *site.vantages):
@@ -149,7 +149,7 @@ def of_vantages(text: str, names: Sequence[str]) -> str:
     return head + "".join(f"[[vantage]]{table}" for table in chosen)
 
 
-def parts(site: Site) -> list[Part]:
+def parts(site: SiteFolder) -> list[SiteProgram]:
     """Return all programs in their start order."""
     centre = centre_environment(site)
     stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
@@ -161,10 +161,10 @@ def parts(site: Site) -> list[Part]:
     # Airflow 3.3 creates this interface's routes at its first request, which blocks it for seconds.
     health_path = "/execution/health"
     result = [
-        Part("database", "centre", served, {}, ready=database.READY, end=end),
-        Part("store", "centre", _store(site), stored, ready="serving the store in"),
-        Part("nginx", "centre", nginx, {}, ready=r"start worker process \d+"),
-        Part(
+        SiteProgram("database", "centre", served, {}, ready=database.READY, end=end),
+        SiteProgram("store", "centre", _store(site), stored, ready="serving the store in"),
+        SiteProgram("nginx", "centre", nginx, {}, ready=r"start worker process \d+"),
+        SiteProgram(
             "api-server",
             "centre",
             _airflow("api-server"),
@@ -173,30 +173,30 @@ def parts(site: Site) -> list[Part]:
             Level.CENTRE,
             question=health_path,
         ),
-        Part("dag-processor", "centre", _airflow("dag-processor"), centre, level=Level.CENTRE),
-        Part("scheduler", "centre", _airflow("scheduler"), centre, level=Level.WORK),
+        SiteProgram("dag-processor", "centre", _airflow("dag-processor"), centre, level=Level.CENTRE),
+        SiteProgram("scheduler", "centre", _airflow("scheduler"), centre, level=Level.WORK),
     ]
     result += [follower(site, name) for name in site.vantages]
     return result + [worker(site, name) for name in site.vantages]
 
 
-def follower(site: Site, name: str) -> Part:
+def follower(site: SiteFolder, name: str) -> SiteProgram:
     """Return the program that updates a vantage point's opt-out list. Probes need an up-to-date list."""
     argv = (sys.executable, "-P", "-m", "cli", "optout", "follow", "--secret-file", str(site.secrets.jwt))
-    return Part(f"optout-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
+    return SiteProgram(f"optout-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
 
-def worker(site: Site, name: str) -> Part:
+def worker(site: SiteFolder, name: str) -> SiteProgram:
     """Return a vantage point's Edge worker."""
     argv = (sys.executable, "-P", "-m", "orchestration.airflow.worker", "--vantage", name)
-    return Part(f"worker-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
+    return SiteProgram(f"worker-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
 
 def _airflow(*words: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", "airflow", *words)
 
 
-def _store(site: Site) -> tuple[str, ...]:
+def _store(site: SiteFolder) -> tuple[str, ...]:
     certificate = site.certificate
     return (
         *(sys.executable, "-P", "-m", "cli", "store", "serve", "--host", site.centre_v4),
@@ -206,7 +206,7 @@ def _store(site: Site) -> tuple[str, ...]:
     )
 
 
-def shared_environment(site: Site, host: str) -> dict[str, str]:
+def shared_environment(site: SiteFolder, host: str) -> dict[str, str]:
     """Return the variables of every Airflow process: commands that read the secrets, not the secrets."""
     return {
         **site.environment,
@@ -227,7 +227,7 @@ def shared_environment(site: Site, host: str) -> dict[str, str]:
     }
 
 
-def centre_environment(site: Site) -> dict[str, str]:
+def centre_environment(site: SiteFolder) -> dict[str, str]:
     """Return the variables of the central services."""
     local = f"http://127.0.0.1:{API_PORT}"
     return {
@@ -257,7 +257,7 @@ def centre_environment(site: Site) -> dict[str, str]:
     }
 
 
-def vantage_environment(site: Site, name: str) -> dict[str, str]:
+def vantage_environment(site: SiteFolder, name: str) -> dict[str, str]:
     """Return the variables for a vantage point's worker; it has no access to Airflow's database."""
     return {
         **shared_environment(site, name),

@@ -23,7 +23,7 @@ def identities(pids: Iterable[int]) -> list[Identity]:
     return [(pid, ticks) for pid in pids if (ticks := start_ticks(pid)) is not None]
 
 
-def living(processes: Iterable[Identity]) -> list[int]:
+def alive(processes: Iterable[Identity]) -> list[int]:
     """Return the processes that are still alive, and their descendants."""
     return descendants([pid for pid, ticks in processes if start_ticks(pid) == ticks])
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import requests
 
 from firstflight.errors import FirstflightError
-from lab.site.plan import Level, Part, Site
-from lab.site.processes import MARK, descendants, identities, kill, left_over, living, record
+from lab.site.plan import Level, SiteFolder, SiteProgram
+from lab.site.processes import MARK, alive, descendants, identities, kill, left_over, record
 
 READY_S = 180.0
 ANSWER_S = 120.0
@@ -30,7 +30,7 @@ AGAIN_S = 5.0
 class Started:
     """A started program with its log; `at`: start time (monotonic)."""
 
-    part: Part
+    part: SiteProgram
     process: subprocess.Popen[bytes]
     log: Path
     from_byte: int
@@ -63,7 +63,7 @@ class Started:
 class Programs:
     """A site's programs; a context manager that always stops all programs it started."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteFolder) -> None:
         self.site = site
         self.started: dict[str, Started] = {}
 
@@ -73,7 +73,7 @@ class Programs:
     def __exit__(self, *_: object) -> None:
         self.end_all()
 
-    def start(self, part: Part) -> Started:
+    def start(self, part: SiteProgram) -> Started:
         """Start a program on its host in a separate session, and append the output to the log."""
         log = self.site.logs / f"{part.name}.log"
         log.touch()
@@ -162,7 +162,7 @@ class Programs:
             for started in level_programs:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.1, deadline - time.monotonic()))
-        survivors = {*living(tree), *left_over(self.site.folder)}
+        survivors = {*alive(tree), *left_over(self.site.folder)}
         killed = identities(survivors)
         kill(survivors)
         for started in programs:
@@ -170,7 +170,7 @@ class Programs:
         self.started.clear()
         # Includes descendants: on a busy machine, a killed process takes time to exit.
         deadline = time.monotonic() + GONE_S
-        while living(killed) and time.monotonic() < deadline:
+        while alive(killed) and time.monotonic() < deadline:
             time.sleep(0.05)
 
 
@@ -179,7 +179,7 @@ def enter(lab: Path, host: str) -> list[str]:
     return [sys.executable, "-P", "-m", "cli", "lab", "exec", "--state", str(lab), host]
 
 
-def once(argv: list[str], env: Mapping[str, str], log: Path, title: str) -> None:
+def run_to_end(argv: list[str], env: Mapping[str, str], log: Path, title: str) -> None:
     """Run a program and wait; FirstflightError with the last output if it fails."""
     with log.open("ab") as output:
         done = subprocess.run(

@@ -33,7 +33,7 @@ NO_SERVER = "none"
 """Stack name of an address without a server: the address answers "port unreachable"."""
 
 
-class Shown(BaseModel):
+class SharedColumns(BaseModel):
     """Columns of quic_handshake and http3_response that are the same for all endpoints of a stack.
 
     Transport parameters (name to value) and settings are only listed if the server sets them or they never
@@ -65,7 +65,7 @@ class Incomplete(BaseModel):
     close_reason: str | None = None
 
 
-class Stack(BaseModel):
+class LabStack(BaseModel):
     """A manifest."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -76,11 +76,11 @@ class Stack(BaseModel):
     alpn: frozenset[str] = frozenset({"h3"})
     mirrors_ecn: bool = False
     ecn: dict[str, Literal["valid", "wrong"]] = {}
-    shown: Shown | None = None
+    shown: SharedColumns | None = None
     incomplete: dict[str, Incomplete] = {}
 
     @model_validator(mode="after")
-    def _has_one_server(self) -> Stack:
+    def _has_one_server(self) -> LabStack:
         if (self.program is None) == (self.module is None):
             raise ValueError("give either `program` or `module`")
         for key, of_modes in (("incomplete", self.incomplete), ("ecn", self.ecn)):
@@ -96,12 +96,12 @@ class Stack(BaseModel):
 
 
 @cache
-def load(folder: Path = FOLDER) -> dict[str, Stack]:
+def load(folder: Path = FOLDER) -> dict[str, LabStack]:
     """Return name -> stack, for all stacks below `folder`, sorted. UsageError if a manifest is wrong."""
     return {file.parent.name: _read(file) for file in sorted(folder.glob("*/manifest.toml"))}
 
 
-def find(name: str) -> Stack:
+def find(name: str) -> LabStack:
     """Return a stack; ValueError lists all stacks."""
     stacks = load()
     if name not in stacks:
@@ -121,9 +121,9 @@ def check_alpn(name: str, alpn: str) -> None:
         raise ValueError(f"{name} has no alpn {alpn!r}, only {', '.join(sorted(map(repr, find(name).alpn)))}")
 
 
-def _read(file: Path) -> Stack:
+def _read(file: Path) -> LabStack:
     try:
-        return Stack.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        return LabStack.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is not TOML: {error}") from error
     except ValidationError as error:

@@ -161,7 +161,7 @@ def _is_finished(task: str, states: dict[str, Any]) -> bool:
     return bool(states_of_task) and all(str(state) in FINISHED for state in states_of_task)
 
 
-class Report(FirstflightOperator):
+class ReportRun(FirstflightOperator):
     """Records a run's outcome and its missing parts, and creates its report."""
 
     template_fields: Sequence[str] = ("run",)

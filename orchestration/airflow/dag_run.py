@@ -27,7 +27,7 @@ def day_of(context: Context) -> Date:
     return at.astimezone(UTC).date()
 
 
-def period_of(context: Context) -> due.Period:
+def period_of(context: Context) -> due.DuePeriod:
     """Return the period for a DAG run of cdn_watch; the same for every task and every try of the run."""
     dag_run, params = context["dag_run"], context["params"]
     if is_planned(context) and dag_run.logical_date is not None:

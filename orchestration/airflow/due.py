@@ -19,7 +19,7 @@ TOO_LATE = timedelta(days=3)
 AFTER_STOP = timedelta(minutes=5)
 
 
-class Period(NamedTuple):
+class DuePeriod(NamedTuple):
     """A period of a watch: begin, length in seconds, number within the run."""
 
     begins: datetime
@@ -27,15 +27,15 @@ class Period(NamedTuple):
     number: int
 
 
-def hour_after(due: datetime) -> Period:
+def hour_after(due: datetime) -> DuePeriod:
     """Return the period for a scheduled run due then: the next full hour, numbered by the hour of the day."""
     begins = due.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    return Period(begins, HOUR_S, begins.hour + 1)
+    return DuePeriod(begins, HOUR_S, begins.hour + 1)
 
 
-def manual(requested: datetime, after_s: float, minutes: float) -> Period:
+def manual(requested: datetime, after_s: float, minutes: float) -> DuePeriod:
     """Return a manual run's single period."""
-    return Period(requested.astimezone(UTC) + timedelta(seconds=after_s), minutes * 60.0, 1)
+    return DuePeriod(requested.astimezone(UTC) + timedelta(seconds=after_s), minutes * 60.0, 1)
 
 
 def repetition(started: datetime, interval_s: float, number: int) -> datetime:

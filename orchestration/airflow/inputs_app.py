@@ -67,6 +67,6 @@ def _refused(run: str, authorization: str) -> Response | None:
     secret = str(conf.get("api_auth", "jwt_secret"))
     try:
         centre_token.verify(secret, authorization.removeprefix("Bearer ").strip(), run)
-    except centre_token.Refused as error:
+    except centre_token.TokenRefused as error:
         return PlainTextResponse(str(error), status_code=403)
     return None

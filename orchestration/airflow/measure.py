@@ -8,11 +8,11 @@ from typing import Any
 import pendulum
 from airflow.sdk import Asset, Param, TaskGroup, TriggerRule, chain, task, task_group
 
-from orchestration.airflow.centre import Gather, LoadCentre, Report
+from orchestration.airflow.centre import Gather, LoadCentre, ReportRun
 from orchestration.airflow.operators import ACTIVE_TASKS, RETRIES, at_vantage, vantage_points
 from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
-from orchestration.site.vantage_points import ScanPart, VantagePoint
-from orchestration.stages import LONGEST, Plan
+from orchestration.site.vantage_points import ScanPart, SiteVantagePoint
+from orchestration.stages import LONGEST, RunPlan
 
 VANTAGE_POINTS = vantage_points()
 
@@ -59,10 +59,10 @@ def parameters(*, max_age_days: int) -> dict[str, Param]:
 
 
 def measure(
-    plan: Plan,
+    plan: RunPlan,
     run: Any,
     *,
-    parts: Callable[[VantagePoint], Sequence[ScanPart]],
+    parts: Callable[[SiteVantagePoint], Sequence[ScanPart]],
     rows: Asset,
     report: Asset | None = None,
 ) -> None:
@@ -98,7 +98,7 @@ def measure(
 
                 @task_group(group_id=part.group)
                 def repetition(
-                    number: Any, here: Any = here, vantage: VantagePoint = vantage, part: ScanPart = part
+                    number: Any, here: Any = here, vantage: SiteVantagePoint = vantage, part: ScanPart = part
                 ) -> None:
                     """Run a repetition at this vantage point, or the part for a single shard."""
                     common = {
@@ -115,7 +115,7 @@ def measure(
                 last.append(f"{vantage.name}.{part.group}.load")
 
     gathered = Gather(task_id="gather", run=run, ends=last)
-    reported = Report(task_id="report", run=run, outlets=[] if report is None else [report])
-    late = Report(task_id="late_report", run=run, late=True, trigger_rule=TriggerRule.ALL_DONE)
+    reported = ReportRun(task_id="report", run=run, outlets=[] if report is None else [report])
+    late = ReportRun(task_id="late_report", run=run, late=True, trigger_rule=TriggerRule.ALL_DONE)
     gathered >> reported >> late
     ends >> late

@@ -152,7 +152,7 @@ class OpenWatch(Open):
             run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
             with self.preparing(context, run):
                 self.fetch_list(context, run)
-                self.offer(context, run, taken, kind=stages.Plan.WATCH.value)
+                self.offer(context, run, taken, kind=stages.RunPlan.WATCH.value)
             return run
 
         with airflow_errors():
@@ -171,10 +171,10 @@ class OpenSurvey(Open):
         params = context["params"]
         with airflow_errors():
             taken = self.newest(context)
-            main = stages.main(stages.Plan.SURVEY).name
+            main = stages.main(stages.RunPlan.SURVEY).name
             changes = {"campaign": campaign_of(context), **stages.enabling(main)}
             run = site.new_run(day_of(context), declared().vantage, changes, site.DOWNLOADS_FILE)
-            more = {"kind": stages.Plan.SURVEY.value, "vantage_points": params["vantage_points"]}
+            more = {"kind": stages.RunPlan.SURVEY.value, "vantage_points": params["vantage_points"]}
             with self.preparing(context, run):
                 self.fetch_list(context, run)
                 return self.offer(context, run, taken, **more)
@@ -191,11 +191,11 @@ class OpenDownloads(Open):
             taken = self.newest(context)
             listed = self.listed(taken)
             day = Date.fromisoformat(str(listed["date"]))
-            main = stages.main(stages.Plan.DOWNLOADS).name
+            main = stages.main(stages.RunPlan.DOWNLOADS).name
             changes = {"campaign": campaign_of(context), **stages.enabling(main)}
             run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
             chosen = context["params"]["vantage_points"]
-            more = {"kind": stages.Plan.DOWNLOADS.value, "vantage_points": chosen}
+            more = {"kind": stages.RunPlan.DOWNLOADS.value, "vantage_points": chosen}
             with self.preparing(context, run):
                 return self.offer(context, run, {stages.LIST: listed, **taken}, **more)
 

@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import (
 )
 
 from firstflight.errors import FirstflightError, Interrupted, UsageError
-from orchestration.site.vantage_points import VantagePoint, declared
+from orchestration.site.vantage_points import SiteVantagePoint, declared
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -49,7 +49,7 @@ RETRIES: dict[str, Any] = {
 ACTIVE_TASKS = 64
 
 
-def at_vantage(vantage: VantagePoint) -> dict[str, Any]:
+def at_vantage(vantage: SiteVantagePoint) -> dict[str, Any]:
     """Return the arguments that bind a task to a vantage point's worker, in its pool for tasks that send
     nothing."""
     return {"queue": vantage.queue, "executor": EDGE_EXECUTOR, "pool": vantage.work_pool}
@@ -153,6 +153,6 @@ def _worker() -> str:
     return os.environ.get("HOSTNAME") or socket.gethostname()
 
 
-def vantage_points() -> tuple[VantagePoint, ...]:
+def vantage_points() -> tuple[SiteVantagePoint, ...]:
     """Return the declared vantage points; a fault in their file becomes the DAG's import error."""
     return declared().vantage

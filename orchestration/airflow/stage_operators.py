@@ -14,7 +14,7 @@ from firstflight.shard import WHOLE, parse
 from orchestration import stages
 from orchestration.airflow.dag_run import period_of
 from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -161,7 +161,7 @@ class TimedStageOperator(StageOperator):
 
 
 def stage_tasks(
-    plan: Plan, common: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
+    plan: RunPlan, common: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
 ) -> list[StageOperator]:
     """Create a task for each scheduled stage in a plan at one vantage point, in the order of the table.
 

@@ -8,7 +8,7 @@ from crawler.lists import own_list
 from firstflight.errors import FirstflightError
 from firstflight.settings import Settings, Vantage
 from orchestration.checks import interface, machine, network, stored
-from orchestration.checks.finding import Finding, State
+from orchestration.checks.finding import CheckStatus, Finding
 
 
 class NotReady(FirstflightError):
@@ -43,7 +43,7 @@ def of_doctor(settings: Settings, vantage: Vantage | None, *, centre: bool) -> I
         yield stored.contents(settings)
 
 
-def before(settings: Settings, *, may_send: bool, is_new: bool = True) -> Iterator[Finding]:
+def before_campaign(settings: Settings, *, may_send: bool, is_new: bool = True) -> Iterator[Finding]:
     """Yield the findings that matter before a campaign's first fetch, of the parts on this machine.
 
     `may_send` False: for a dry run. `is_new` False: the run is resumed, and its ports may belong to an engine
@@ -70,9 +70,9 @@ def check(findings: Iterable[Finding], say: Callable[[str], None]) -> None:
     """Pass warnings to `say`; raise NotReady with all failed findings, if any."""
     wrong = []
     for finding in findings:
-        if finding.state is State.WARNING:
+        if finding.state is CheckStatus.WARNING:
             say(str(finding))
-        elif finding.state is State.FAILED:
+        elif finding.state is CheckStatus.FAILED:
             wrong.append(finding)
     if wrong:
         raise NotReady(wrong)

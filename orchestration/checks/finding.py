@@ -8,7 +8,7 @@ from enum import Enum
 from firstflight.errors import UsageError
 
 
-class State(Enum):
+class CheckStatus(Enum):
     """How a check ended. Only `FAILED` stops a campaign."""
 
     OK = "ok"
@@ -25,7 +25,7 @@ class Finding:
     """
 
     name: str
-    state: State
+    state: CheckStatus
     text: str
     cure: str | None = None
     exit_status: int = UsageError.exit_status
@@ -42,21 +42,21 @@ class Finding:
 
 def ok(name: str, text: str) -> Finding:
     """Return a finding that needs no action."""
-    return Finding(name, State.OK, text)
+    return Finding(name, CheckStatus.OK, text)
 
 
 def warning(name: str, text: str, cure: str) -> Finding:
     """Return a finding that makes results worse or less certain."""
-    return Finding(name, State.WARNING, text, cure)
+    return Finding(name, CheckStatus.WARNING, text, cure)
 
 
 def failed(
     name: str, text: str, cure: str | None = None, exit_status: int = UsageError.exit_status
 ) -> Finding:
     """Return a finding that prevents a measurement."""
-    return Finding(name, State.FAILED, text, cure, exit_status)
+    return Finding(name, CheckStatus.FAILED, text, cure, exit_status)
 
 
 def not_checked(name: str, why: str) -> Finding:
     """Return a finding for a check that was not made."""
-    return Finding(name, State.NOT_CHECKED, why)
+    return Finding(name, CheckStatus.NOT_CHECKED, why)

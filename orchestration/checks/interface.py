@@ -35,7 +35,7 @@ def capturing(settings: Settings, vantage: Vantage) -> Finding:
         interface = vantage.interface or capture.default_interface()
         with (
             tempfile.TemporaryDirectory(prefix="firstflight-doctor.") as folder,
-            capture.Capture(
+            capture.TcpdumpCapture(
                 Path(folder) / "check.pcap",
                 interface,
                 answers_to(settings.ports_at(vantage), settings.probe.port),

@@ -96,7 +96,7 @@ def _why_not(resolver_: Resolver, settings: Settings) -> str | None:
     lab.check(resolver_.address)
     if lists.is_listed(resolver_.address):
         return "its address is on a list"
-    if lists.look_well() is not Trust.ALL:
+    if lists.look_until_complete() is not Trust.ALL:
         return "the machine's opt-out list is not confirmed"
     allowed = Permitted((), (), settings.probe.allow_net)
     is_foreign = allowed.needs_contact(int(address), int(address), address.version)

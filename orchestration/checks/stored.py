@@ -105,7 +105,9 @@ def _embedded(location: EmbeddedLocation) -> Finding:
         )
     return ok(
         "store",
-        f"the first load makes {location.shown}" if location.empty else f"{location.shown} is there",
+        f"the first load makes {location.public_url}"
+        if location.empty
+        else f"{location.public_url} is there",
     )
 
 

@@ -24,8 +24,8 @@ from firstflight.settings import Settings, Vantage
 from orchestration import runner, stages
 from orchestration.local.console import Console
 from orchestration.local.manifest import write_state
-from orchestration.runner import together
-from orchestration.stages import Plan, Stage
+from orchestration.runner import run_together
+from orchestration.stages import RunPlan, Stage
 
 
 class CentreFailed(FirstflightError):
@@ -37,7 +37,7 @@ class CentreFailed(FirstflightError):
 
 
 @dataclass
-class Campaign:
+class LocalCampaign:
     """A campaign for a run. `run_all` runs all unfinished stages; `failures` are error messages.
 
     `statuses` are the exit statuses of failed vantage points; `rejected` counts input lines that were not
@@ -46,7 +46,7 @@ class Campaign:
 
     run: Run
     console: Console
-    plan: Plan = Plan.SCAN
+    plan: RunPlan = RunPlan.SCAN
     failures: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     rejected: int = 0
@@ -108,7 +108,7 @@ class Campaign:
         logs = [self.run.layout.log(f"doctor-{vantage.name}") for vantage in far]
         for log in logs:
             log.unlink(missing_ok=True)
-        statuses = await together(
+        statuses = await run_together(
             self._check_far(*vantage_and_log) for vantage_and_log in zip(far, logs, strict=True)
         )
         for vantage, log, status in zip(far, logs, statuses, strict=True):
@@ -131,7 +131,7 @@ class Campaign:
         centre = self.settings.centre
         names = stages.names(stages.at_centre())
         missing = [name for name in names if not self.run.done(name)]
-        statuses = await together(self.stage([name], centre.command, None) for name in missing)
+        statuses = await run_together(self.stage([name], centre.command, None) for name in missing)
         for name, status in zip(missing, statuses, strict=True):
             if not self.run.done(name):  # whatever the status: it may be the prefix command's
                 raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
@@ -164,7 +164,7 @@ class Campaign:
             await self._hook(repetition)
             shown = ", ".join(key.vantage + key.of_shard(" shard ") for key in waiting)
             self.console.print_line(f"repetition {repetition}: {shown}")
-            await together(self.measure(key, str(key)) for key in waiting)
+            await run_together(self.measure(key, str(key)) for key in waiting)
         await self.run_later_stages(repetition)
         await self.load(f"repetition {repetition}")
 
@@ -203,7 +203,7 @@ class Campaign:
 
     async def run_later_stages(self, repetition: int) -> None:
         """Run the stages that process measurements, here, at most one key per processor at a time."""
-        names = stages.names(stages.afterwards(self.plan, self.settings))
+        names = stages.names(stages.processing(self.plan, self.settings))
         processors = asyncio.Semaphore(os.cpu_count() or 1)
 
         async def process(key: StageKey) -> None:
@@ -216,7 +216,7 @@ class Campaign:
                     self._failed(f"{name} {key}: {self._reason([name], status, key)}")
                     return
 
-        await together(process(key) for key in self.keys(repetition) if self.measured(key))
+        await run_together(process(key) for key in self.keys(repetition) if self.measured(key))
 
     def _has_nothing(self, name: str, key: StageKey) -> bool:
         """Return whether a stage needs a capture but its shard, which contains no names, did not make one."""

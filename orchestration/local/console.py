@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from firstflight.system import progress
-from firstflight.system.speed import State
+from firstflight.system.speed import ProgressState
 
 POLL_EVERY_S = 0.5
 LINE_EVERY_S, LATER_LINE_EVERY_S = 10.0, 30.0
@@ -81,7 +81,7 @@ class Console:
             progress.print_line("so far: " + "; ".join(shown))
 
     @staticmethod
-    def _progress(folders: dict[Path, int | None]) -> State | None:
+    def _progress(folders: dict[Path, int | None]) -> ProgressState | None:
         # The last stage that has written progress is the running one.
         for folder, before in reversed(folders.items()):
             if progress.written_ns(folder) == before:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from firstflight.errors import FirstflightError
 from firstflight.run.run import Run
 from orchestration import runner, stages
-from orchestration.local.campaign import Campaign
+from orchestration.local.campaign import LocalCampaign
 from orchestration.local.console import Console
 from orchestration.local.manifest import totals, write_state
 
@@ -18,7 +18,7 @@ from orchestration.local.manifest import totals, write_state
 POLL_EVERY_S = 0.2
 
 
-def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) -> int:
+def run_campaign(run: Run, kind: Callable[[Run, Console], LocalCampaign] = LocalCampaign) -> int:
     """Run a campaign's remaining stages and record the outcome in the manifest. Returns the exit status.
 
     0 done; 1 a vantage point or a later stage failed, or input lines were rejected (the rest is done); the
@@ -30,7 +30,7 @@ def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) 
         return asyncio.run(_run_until_done(run, kind))
 
 
-async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) -> int:
+async def _run_until_done(run: Run, kind: Callable[[Run, Console], LocalCampaign]) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None

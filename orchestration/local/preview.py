@@ -15,7 +15,7 @@ from firstflight.run.outline import NOTHING, Known, Outline
 from firstflight.run.run import Run
 from firstflight.settings import Section, Settings, Vantage
 from orchestration import stages
-from orchestration.stages import Plan, Stage
+from orchestration.stages import RunPlan, Stage
 
 # Sections that belong to no single stage.
 SECTIONS_OF_ALL = ("campaign", "clock", "centre", "store")
@@ -32,7 +32,7 @@ class Outlined:
     outline: Outline
 
 
-def describe(settings: Settings, plan: Plan = Plan.SCAN, periods: int = 1) -> Iterator[str]:
+def describe(settings: Settings, plan: RunPlan = RunPlan.SCAN, periods: int = 1) -> Iterator[str]:
     """Yield lines with names, rates, limits, packets, bytes and durations by these settings.
 
     `periods`: of a watch. UsageError for settings that no stage can follow; InputError for a list that cannot
@@ -60,7 +60,7 @@ def describe(settings: Settings, plan: Plan = Plan.SCAN, periods: int = 1) -> It
         yield _vantage_line(vantage, outlines, plan, seconds)
         for outlined in outlines:
             yield f"  {outlined.stage.name}: {_amounts(outlined.outline)}"
-    yield _passes(settings, longest) if plan is not Plan.WATCH else _periods(settings, periods)
+    yield _passes(settings, longest) if plan is not RunPlan.WATCH else _periods(settings, periods)
     yield from _in_force(settings, everywhere)
 
 
@@ -70,7 +70,7 @@ def outstanding(run: Run) -> Iterator[str]:
     for name in stages.names([*stages.at_centre(), *stages.from_centre(plan, settings)]):
         if not run.done(name):
             yield f"to do: {name}"
-    names = stages.names([*stages.at_vantage(plan, settings), *stages.afterwards(plan, settings)])
+    names = stages.names([*stages.at_vantage(plan, settings), *stages.processing(plan, settings)])
     for repetition in range(1, int(run.manifest["repetitions"]) + 1):
         for vantage in run.settings.vantage:
             for key in stages.keys(run, vantage.name, repetition):
@@ -79,7 +79,7 @@ def outstanding(run: Run) -> Iterator[str]:
                     yield f"to do: {key}: {', '.join(missing)}"
 
 
-def _at_centre(settings: Settings, plan: Plan) -> tuple[list[Outlined], Known]:
+def _at_centre(settings: Settings, plan: RunPlan) -> tuple[list[Outlined], Known]:
     """Return the outlines of the stages that run once, and the names and CDNs known after them."""
     known, outlines = Known(), []
     for stage in [*stages.at_centre(), *stages.from_centre(plan, settings)]:
@@ -89,7 +89,7 @@ def _at_centre(settings: Settings, plan: Plan) -> tuple[list[Outlined], Known]:
     return outlines, known
 
 
-def _at_vantage(vantage: Vantage, settings: Settings, plan: Plan, known: Known) -> list[Outlined]:
+def _at_vantage(vantage: Vantage, settings: Settings, plan: RunPlan, known: Known) -> list[Outlined]:
     sending = stages.at_vantage(plan, settings)
     return [Outlined(stage, stage.outlined(settings, known, vantage)) for stage in sending]
 
@@ -100,7 +100,7 @@ def _total_seconds(outlines: list[Outlined]) -> float | None:
     return None if None in seconds else sum(duration_s for duration_s in seconds if duration_s is not None)
 
 
-def _vantage_line(vantage: Vantage, outlines: list[Outlined], plan: Plan, seconds: float | None) -> str:
+def _vantage_line(vantage: Vantage, outlines: list[Outlined], plan: RunPlan, seconds: float | None) -> str:
     main = stages.main(plan)
     in_order = [
         outlined.outline
@@ -108,7 +108,7 @@ def _vantage_line(vantage: Vantage, outlines: list[Outlined], plan: Plan, second
     ]
     words = [*(outline.pace for outline in in_order), *(outline.count for outline in in_order)]
     line = f"{vantage.name}: {', '.join(word for word in words if word is not None)}"
-    if seconds is not None and plan is not Plan.WATCH:
+    if seconds is not None and plan is not RunPlan.WATCH:
         line += f", about {_duration(seconds)} a repetition if no limit delays it"
     if vantage.shards > 1:
         line += f"; {vantage.shards} shards"

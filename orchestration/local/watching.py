@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from orchestration.local.campaign import Campaign
-from orchestration.runner import together
-from orchestration.stages import Plan
+from orchestration.local.campaign import LocalCampaign
+from orchestration.runner import run_together
+from orchestration.stages import RunPlan
 
 # A period's stages are started this long before its first slot. Source ports alternate, so the previous
 # period may still wait for answers (scanner/watch/period.py).
@@ -17,10 +17,10 @@ LEAD_S = 8.0
 
 
 @dataclass
-class Watching(Campaign):
+class Watching(LocalCampaign):
     """The campaign for a watch run: as many periods as the manifest's `repetitions`, without gaps."""
 
-    plan: Plan = Plan.WATCH
+    plan: RunPlan = RunPlan.WATCH
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -34,7 +34,7 @@ class Watching(Campaign):
         await self.centre()
         period_s, first_s = float(self.run.manifest["period_s"]), self._first_minute()
         last = int(self.run.manifest["repetitions"])
-        await together(
+        await run_together(
             self._period(number, first_s + (number - 1) * period_s, period_s) for number in range(1, last + 1)
         )
 
@@ -48,7 +48,7 @@ class Watching(Campaign):
         begin = datetime.fromtimestamp(begin_s, UTC)
         self.console.print_line(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
         more = ["--period", f"{period_s:g}", "--start", begin.isoformat()]
-        await together(
+        await run_together(
             self.measure(key, f"{key.vantage}, period {number}", more) for key in self.keys(number)
         )
         async with self._loading:

@@ -28,7 +28,7 @@ from firstflight.egress import lab
 from firstflight.errors import InputError, UsageError
 from firstflight.layout import RunLayout
 from firstflight.settings.types import LabNetwork, Rate, is_ours
-from orchestration.site.vantage_points import VantagePoint
+from orchestration.site.vantage_points import SiteVantagePoint
 
 VARIABLE = "FIRSTFLIGHT_CEILINGS"
 _DEFAULTS = settings.Backoff()
@@ -77,7 +77,7 @@ def of_this_machine() -> Ceilings:
         ) from error
 
 
-def faults(requested: settings.Settings, point: VantagePoint, ceilings: Ceilings) -> Iterator[str]:
+def faults(requested: settings.Settings, point: SiteVantagePoint, ceilings: Ceilings) -> Iterator[str]:
     """Yield one sentence for each of a centre's settings above the ceilings of the vantage point `point`."""
     yield from _networks(requested, ceilings)
     if lab.is_lab():
@@ -157,7 +157,7 @@ def _is_inside(text: str, ceilings: Ceilings) -> bool:
     )
 
 
-def _ports(requested: settings.Settings, point: VantagePoint, ceilings: Ceilings) -> Iterator[str]:
+def _ports(requested: settings.Settings, point: SiteVantagePoint, ceilings: Ceilings) -> Iterator[str]:
     for setting, port in (
         ("probe.port", requested.probe.port),
         ("tcp_options.port", requested.tcp_options.port),
@@ -179,7 +179,7 @@ def _ports(requested: settings.Settings, point: VantagePoint, ceilings: Ceilings
 
 
 def _maxima(
-    requested: settings.Settings, point: VantagePoint, ceilings: Ceilings
+    requested: settings.Settings, point: SiteVantagePoint, ceilings: Ceilings
 ) -> Iterator[tuple[str, float, float]]:
     rate = max(point.scan_rate, point.watch_rate) if ceilings.rate is None else ceilings.rate
     for vantage in requested.vantage:

@@ -35,7 +35,7 @@ class CentreUnreachable(FirstflightError):
     """The centre did not answer, or not as expected; the task is retried."""
 
 
-class Centre:
+class CentreClient:
     """One run as the centre offers it.
 
     `centre` is the URL before /firstflight/v1, `token` returns a fresh token (`centre_token.sign`). Methods

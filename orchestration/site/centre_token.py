@@ -19,7 +19,7 @@ LEEWAY_S = 60
 OPTOUT = "(optout)"
 
 
-class Refused(FirstflightError):
+class TokenRefused(FirstflightError):
     """The token is not accepted; the message gives the reason."""
 
 
@@ -51,8 +51,12 @@ def verify(secret: str, token: str, run: str) -> None:
             options={"require": ["exp", "iat", "nbf", "run"]},
         )
     except (jwt.ExpiredSignatureError, jwt.ImmatureSignatureError) as error:
-        raise Refused("the token is not valid now: compare the clocks of vantage point and centre") from error
+        raise TokenRefused(
+            "the token is not valid now: compare the clocks of vantage point and centre"
+        ) from error
     except jwt.InvalidTokenError as error:
-        raise Refused("the token is not signed with this site's secret, or has another audience") from error
+        raise TokenRefused(
+            "the token is not signed with this site's secret, or has another audience"
+        ) from error
     if claims["run"] != run:
-        raise Refused("the token is for another run")
+        raise TokenRefused("the token is for another run")

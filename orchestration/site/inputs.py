@@ -23,9 +23,9 @@ from firstflight.system.progress import print_line
 from orchestration import stages
 from orchestration.site import ceilings, vantage_points
 from orchestration.site import offer as offers
-from orchestration.site.centre_client import PATH, SOON_S, Centre, CentreUnreachable
+from orchestration.site.centre_client import PATH, SOON_S, CentreClient, CentreUnreachable
 from orchestration.site.offer import Offer, OfferedFile
-from orchestration.site.vantage_points import VantagePoint
+from orchestration.site.vantage_points import SiteVantagePoint
 
 if TYPE_CHECKING:
     import requests
@@ -40,7 +40,7 @@ class Mismatch(FirstflightError):
 
 def publish(run: Run) -> list[dict[str, Any]]:
     """Write RUN/inputs.json at the centre and return the files: name, bytes, sha256."""
-    folders = [run.layout.stage(name) for name in stages.names(stages.once())] + [run.layout.lists]
+    folders = [run.layout.stage(name) for name in stages.names(stages.once_per_run())] + [run.layout.lists]
     paths = [run.layout.settings, run.layout.config]
     paths += sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir())
     read = (run.layout.targets, run.layout.crawl("download_file"))
@@ -77,7 +77,7 @@ def published(run_id: str, name: str | None = None) -> Path | None:
 
 def fetch(
     run_id: str,
-    vantage: VantagePoint,
+    vantage: SiteVantagePoint,
     centre: str,
     token: Callable[[], str],
     session: requests.Session | None = None,
@@ -93,7 +93,7 @@ def fetch(
 
     run = Run(runs_root() / path_names.run_id(run_id))
     with session or requests.Session() as session:
-        source = Centre(session, centre, run_id, token)
+        source = CentreClient(session, centre, run_id, token)
         offset, inputs = source.inputs(lambda offset: check_clock(offset, vantage))
         # First, because another version may use another format of inputs.json.
         check_code(str(inputs["manifest"].get("tool_version")), vantage)
@@ -123,12 +123,12 @@ def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
 
     if not run.layout.stop_file.exists():
         with requests.Session() as session, suppress(CentreUnreachable):
-            if Centre(session, centre, run.id, token, SOON_S).is_stopped():
+            if CentreClient(session, centre, run.id, token, SOON_S).is_stopped():
                 files.write_text(run.layout.stop_file, "")
     return run.layout.stop_file.exists()
 
 
-def check_clock(offset: Offset, vantage: VantagePoint) -> None:
+def check_clock(offset: Offset, vantage: SiteVantagePoint) -> None:
     """Raise Mismatch if the local clock is too far off the centre's."""
     if offset.is_beyond():
         raise Mismatch(
@@ -137,7 +137,7 @@ def check_clock(offset: Offset, vantage: VantagePoint) -> None:
         )
 
 
-def check_code(centre_version: str, vantage: VantagePoint) -> None:
+def check_code(centre_version: str, vantage: SiteVantagePoint) -> None:
     """Raise Mismatch if the local code is not the centre's version."""
     if centre_version != tool_version():
         raise Mismatch(
@@ -146,7 +146,7 @@ def check_code(centre_version: str, vantage: VantagePoint) -> None:
         )
 
 
-def _complete(run: Run, offer: Offer, source: Centre, vantage: VantagePoint, clock: str) -> int:
+def _complete(run: Run, offer: Offer, source: CentreClient, vantage: SiteVantagePoint, clock: str) -> int:
     """Add the files that the run does not have yet; return how many were downloaded.
 
     `clock`: as in `_write_settings`.
@@ -204,7 +204,7 @@ def _check_space(offer: Offer) -> None:
         )
 
 
-def _cached(source: Centre, entry: OfferedFile) -> tuple[Path, bool]:
+def _cached(source: CentreClient, entry: OfferedFile) -> tuple[Path, bool]:
     """Return a file's path in the cache, and whether it was downloaded."""
     cached = path_names.inside(_cache(), entry.sha256)
     if cached.is_file():
@@ -222,7 +222,7 @@ def _cache() -> Path:
     return runs_root() / "cache"
 
 
-def _write_settings(run: Run, fetched: Path, offer: Offer, vantage: VantagePoint, clock: str) -> None:
+def _write_settings(run: Run, fetched: Path, offer: Offer, vantage: SiteVantagePoint, clock: str) -> None:
     """Write the fetched settings, with this vantage point's local values, atomically.
 
     `clock`: the URL of the centre's Date. BadOffer if the settings must not be used at this vantage point.
@@ -250,7 +250,7 @@ def _section(stored: dict[str, Any], name: str) -> dict[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def write_blocked(run: Run, vantage: VantagePoint) -> Path:
+def write_blocked(run: Run, vantage: SiteVantagePoint) -> Path:
     """Update the run's list of addresses that `vantage` never probes; return the path.
 
     Each stage that sends calls this when it starts, because networks may be declared after the fetch.
@@ -262,6 +262,6 @@ def write_blocked(run: Run, vantage: VantagePoint) -> Path:
     return path
 
 
-def local_vantage_point(name: str) -> VantagePoint:
+def local_vantage_point(name: str) -> SiteVantagePoint:
     """Return the vantage point `name` of the local vantage_points.toml."""
     return vantage_points.declared().named(name)

@@ -25,7 +25,7 @@ HEALTH = "/api/v2/monitor/health"
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineParts:
     """A site's parts on this machine.
 
     `disks`: folders; `certificates`: PEM files; `backups`: the folder to which `parts` are backed up;
@@ -40,7 +40,7 @@ class Machine:
     database: str | None = None
 
 
-def metrics(machine: Machine) -> Iterator[Metric]:
+def metrics(machine: MachineParts) -> Iterator[Metric]:
     """Yield all families. InputError for a disk or a certificate that cannot be read."""
     yield from _optout()
     yield from _disks(machine.disks)

@@ -16,7 +16,7 @@ ContactUrl = Annotated[
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,63}$")]
 
 
-class Machine(settings.Section):
+class SiteMachine(settings.Section):
     """A machine in a site: the centre, or a separate machine for the store or the dashboard."""
 
     ssh_host: Host

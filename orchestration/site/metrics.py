@@ -31,7 +31,7 @@ LABELS = ["vantage", "stage"]
 
 
 @dataclass(frozen=True)
-class Newest:
+class LastExecution:
     """The last execution of a stage at a vantage point, with one report per shard."""
 
     run: Run
@@ -86,8 +86,8 @@ def metrics() -> Iterator[Metric]:
     yield from _losses(newest)
 
 
-def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
-    newest: dict[tuple[str, str], Newest] = {}
+def _newest(runs: Iterable[Run]) -> Iterator[LastExecution]:
+    newest: dict[tuple[str, str], LastExecution] = {}
     for run in runs:
         reports = run.reports()
         for report in reports:
@@ -102,11 +102,11 @@ def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
                     if (other.stage, other.vantage, other.repetition)
                     == (report.stage, report.vantage, report.repetition)
                 ]
-                newest[key.vantage, report.stage] = Newest(run, key.vantage, same)
+                newest[key.vantage, report.stage] = LastExecution(run, key.vantage, same)
     yield from newest.values()
 
 
-def _is_readable(stage: Newest, broken: list[BrokenRun]) -> bool:
+def _is_readable(stage: LastExecution, broken: list[BrokenRun]) -> bool:
     """Return whether the files next to a stage's reports are readable; else add its run to `broken` once."""
     try:
         _ = stage.summaries, stage.captures, stage.offsets
@@ -149,7 +149,7 @@ def _uploads(uploads: Sequence[pending_uploads.Upload], broken: Sequence[BrokenR
     )
 
 
-def _stages(newest: Sequence[Newest]) -> Iterator[Metric]:
+def _stages(newest: Sequence[LastExecution]) -> Iterator[Metric]:
     running = _gauge("firstflight_stage_running", "1 if the stage runs now, else 0.")
     failed = _gauge("firstflight_stage_failed", "1 if the stage has ended with an error, else 0.")
     rows = _gauge("firstflight_stage_rows", "Rows that the stage wrote; of load, rows in the store.")
@@ -180,7 +180,7 @@ def _stages(newest: Sequence[Newest]) -> Iterator[Metric]:
     )
 
 
-def _rates(newest: Sequence[Newest]) -> Metric:
+def _rates(newest: Sequence[LastExecution]) -> Metric:
     """Return the engines' targets per second: the configured limit and the achieved rate."""
     rates = _gauge("firstflight_stage_targets_per_second", "New targets per second.", "rate")
     for stage in newest:
@@ -204,7 +204,7 @@ def _summary(run: Run, stage: str, key: StageKey) -> dict[str, Any] | None:
     return summary if isinstance(summary, dict) and fields <= set(summary) else None
 
 
-def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
+def _losses(newest: Sequence[LastExecution]) -> Iterator[Metric]:
     lost = GaugeMetricFamily(
         "firstflight_capture_lost_packets", "Packets that the newest capture lost.", labels=LABELS
     )

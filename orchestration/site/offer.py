@@ -22,10 +22,10 @@ from firstflight.system.path_names import RelativeName, RunId, Sha256
 from orchestration import stages
 from orchestration.site import ceilings
 from orchestration.site.ceilings import Ceilings
-from orchestration.site.vantage_points import VantagePoint
+from orchestration.site.vantage_points import SiteVantagePoint
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
-FOLDERS = (*stages.names(stages.once()), LISTS)
+FOLDERS = (*stages.names(stages.once_per_run()), LISTS)
 # Settings (section, key) that may name a file; it travels with the lists.
 FILES = (("handshake", "roots"), ("crawl", "roots"), ("download", "roots"), ("download", "targets"))
 MAX_FILES = 1000
@@ -137,7 +137,7 @@ def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
 
 
 def check_settings(
-    stored: Any, offer: Offer, folder: Path, point: VantagePoint, most: Ceilings
+    stored: Any, offer: Offer, folder: Path, point: SiteVantagePoint, most: Ceilings
 ) -> dict[str, Any]:
     """Check the centre's settings for the vantage point `point` and return them unchanged.
 

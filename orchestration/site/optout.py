@@ -21,7 +21,7 @@ from firstflight.egress.lists import Range
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system import files, lock
 from orchestration.site import centre_token
-from orchestration.site.centre_client import SOON_S, Centre, CentreUnreachable
+from orchestration.site.centre_client import SOON_S, CentreClient, CentreUnreachable
 from orchestration.site.site import DOWNLOADS_FILE, FILE, WATCH_FILE
 from orchestration.site.vantage_points import site_folder
 
@@ -134,7 +134,9 @@ class Follower:
         """Request the list once; on CentreUnreachable, InputError or OutputError it stays unconfirmed."""
         confirmed = current.confirmation()  # taken before the request: later entries are not in the answer
         nonce = secrets.token_hex(16)
-        source = Centre(session, self._centre, "", lambda: centre_token.sign_optout(self._secret()), SOON_S)
+        source = CentreClient(
+            session, self._centre, "", lambda: centre_token.sign_optout(self._secret()), SOON_S
+        )
         entries = source.opted_out(nonce)
         for entry in entries:
             try:

@@ -19,7 +19,7 @@ VARIABLE = "FIRSTFLIGHT_REPORTS"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Rows in the store per vantage point, over all repetitions, and the parts that were not loaded."""
 
     rows: dict[str, int]
@@ -33,7 +33,7 @@ class Outcome:
             yield f"missing: {part}"
 
 
-def of(run: Run) -> Outcome:
+def of(run: Run) -> RunOutcome:
     """Query the store (FIRSTFLIGHT_STORE) for the rows of `run`. A loaded empty part is not missing.
 
     Only rows of the plan's main stage count.
@@ -59,10 +59,10 @@ def of(run: Run) -> Outcome:
     numbers = range(1, run.settings.campaign.repetitions + 1)
     expected = [key for name in names for n in numbers for key in stages.keys(run, name, n)]
     by_vantage = {name: sum(n for part, n in counts.items() if part.vantage == name) for name in names}
-    return Outcome(by_vantage, [part for part in expected if part not in loaded])
+    return RunOutcome(by_vantage, [part for part in expected if part not in loaded])
 
 
-def write(run: Run, outcome: Outcome) -> None:
+def write(run: Run, outcome: RunOutcome) -> None:
     """Write the outcome to the run's manifest, which `load` copies to the store."""
     message = None
     if outcome.missing:
@@ -80,7 +80,7 @@ def write(run: Run, outcome: Outcome) -> None:
     )
 
 
-def is_written(run: Run, outcome: Outcome) -> bool:
+def is_written(run: Run, outcome: RunOutcome) -> bool:
     """Return whether the manifest already holds this outcome."""
     manifest = run.manifest
     return (manifest.get("rows"), manifest.get("missing")) == (
@@ -95,9 +95,9 @@ def make_page(run: Run, firstflight: Callable[..., None]) -> None:
     The tables of downloads are printed instead; a survey has no report.
     """
     plan = stages.plan_of(run)
-    if plan is stages.Plan.DOWNLOADS:
+    if plan is stages.RunPlan.DOWNLOADS:
         firstflight("report", "downloads", "--run", run.id)
-    if plan is not stages.Plan.SCAN:
+    if plan is not stages.RunPlan.SCAN:
         return
     folder = Path(os.environ.get(VARIABLE) or run.path.parent.parent / "reports") / run.id
     firstflight("report", "--out", str(folder), "--run", run.id)

@@ -20,7 +20,7 @@ from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock
 from firstflight.system.progress import print_line
 from orchestration import stages
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 from store import location
 from store.errors import StoreHeld
 
@@ -101,7 +101,7 @@ def is_loaded(run: Run, key: StageKey) -> bool:
 
     Output that was loaded into another store than the current one is still pending.
     """
-    store = location.find(run.settings.store.url).shown
+    store = location.find(run.settings.store.url).public_url
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
     def loaded_after_all(of: StageKey | None) -> bool:
@@ -181,7 +181,7 @@ def clean(keep_days: float, broken: list[BrokenRun]) -> list[str]:
         parts.setdefault(upload.run.id, []).append(upload)
     left_out = {run_error.run.id for run_error in broken}
     runs = [run for run in Run.all() if run.id not in left_out]
-    newest = {_newest(runs, name) for name in stages.names(stages.once())}
+    newest = {_newest(runs, name) for name in stages.names(stages.once_per_run())}
     removed = []
     # Move each run aside first, atomically. After a kill, the next call removes the rest.
     aside = runs_root() / _ASIDE
@@ -241,7 +241,7 @@ def _is_running(run: Run) -> bool:
         return True
     plan, manifest = stages.plan_of(run), run.manifest
     began = datetime.fromisoformat(str(manifest["started_at"]))
-    longest = _WATCH if plan is Plan.WATCH else stages.LONGEST
+    longest = _WATCH if plan is RunPlan.WATCH else stages.LONGEST
     if run.layout.stop_file.exists() or datetime.now(UTC) > began + longest:
         return False
     main = stages.main(plan).name
@@ -250,7 +250,7 @@ def _is_running(run: Run) -> bool:
     if not manifest.get("dag_run") or not manifest.get("vantage"):
         return False
     # A scheduled watch has low precedence, and a repetition for each hour of a day.
-    of_day = plan is Plan.WATCH and run.settings.watch.precedence == "low"
+    of_day = plan is RunPlan.WATCH and run.settings.watch.precedence == "low"
     numbers = range(1, 1 + (24 if of_day else int(manifest["repetitions"])))
     due = (key for number in numbers for key in stages.keys(run, str(manifest["vantage"]), number))
     return not all(run.done(main, key) for key in due)

@@ -22,7 +22,7 @@ from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock, path_names
 from orchestration.site.offer import FILES
-from orchestration.site.vantage_points import VantagePoint, site_folder
+from orchestration.site.vantage_points import SiteVantagePoint, site_folder
 
 FILE = "site.toml"
 WATCH_FILE = "watch.toml"
@@ -32,7 +32,7 @@ CRUX_OUT_ON = 15  # day of the month by which the previous month's list is publi
 
 def settings_for(
     day: Date,
-    points: Iterable[VantagePoint],
+    points: Iterable[SiteVantagePoint],
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     file: str = FILE,
 ) -> tuple[settings.Settings, str]:
@@ -88,7 +88,7 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
         as_data["as2org_date"] = day
 
 
-def _vantage(point: VantagePoint, file: str) -> dict[str, Any]:
+def _vantage(point: SiteVantagePoint, file: str) -> dict[str, Any]:
     watch = file == WATCH_FILE
     common = set(settings.VantagePoint.model_fields)
     if watch:  # a watch has no turns; a survey is not divided and has the first shard's turns
@@ -102,7 +102,7 @@ def _vantage(point: VantagePoint, file: str) -> dict[str, Any]:
 
 def new_run(
     day: Date,
-    points: Iterable[VantagePoint],
+    points: Iterable[SiteVantagePoint],
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     file: str = FILE,
 ) -> Run:

@@ -20,7 +20,7 @@ from firstflight.egress import lists
 from firstflight.errors import UsageError
 from firstflight.settings.types import Address, PortRange
 from firstflight.shard import WHOLE, Shard, all_of
-from orchestration.site.machines import ContactUrl, Host, Label, Machine
+from orchestration.site.machines import ContactUrl, Host, Label, SiteMachine
 
 VARIABLE = "FIRSTFLIGHT_SITE"
 FILE = "vantage_points.toml"
@@ -41,7 +41,7 @@ class ScanPart(NamedTuple):
     pool: str
 
 
-class VantagePoint(settings.VantagePoint):
+class SiteVantagePoint(settings.VantagePoint):
     """One vantage point of a site: an Edge worker with its own queue."""
 
     city: str
@@ -65,7 +65,7 @@ class VantagePoint(settings.VantagePoint):
     contact_url: ContactUrl | None = None
 
     @model_validator(mode="after")
-    def _ports_apart(self) -> VantagePoint:
+    def _ports_apart(self) -> SiteVantagePoint:
         (first, last), (begin, end) = (
             [int(port) for port in ports.split("-")] for ports in (self.scan_ports, self.watch_ports)
         )
@@ -79,7 +79,7 @@ class VantagePoint(settings.VantagePoint):
             )
         return self
 
-    def watching(self, *, manual: bool) -> VantagePoint:
+    def watching(self, *, manual: bool) -> SiteVantagePoint:
         """Return this vantage point with the share of `watch_ports` for a scheduled or a manual period.
 
         Both may run concurrently.
@@ -140,11 +140,11 @@ class VantagePoint(settings.VantagePoint):
 class VantagePoints(settings.Section):
     """All vantage points of a site, and its other machines."""
 
-    vantage: tuple[VantagePoint, ...]
+    vantage: tuple[SiteVantagePoint, ...]
     # For installation: without [store] or [dashboard] these are at the centre.
-    centre: Machine | None = None
-    store: Machine | None = None
-    dashboard: Machine | None = None
+    centre: SiteMachine | None = None
+    store: SiteMachine | None = None
+    dashboard: SiteMachine | None = None
 
     @model_validator(mode="after")
     def _apart(self) -> VantagePoints:
@@ -157,7 +157,7 @@ class VantagePoints(settings.Section):
                     raise ValueError(f"two vantage points have the {field} {value}")
         return self
 
-    def named(self, name: str) -> VantagePoint:
+    def named(self, name: str) -> SiteVantagePoint:
         """Return the vantage point called `name`; UsageError if it is not declared."""
         for vantage in self.vantage:
             if vantage.name == name:
@@ -211,7 +211,7 @@ def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
                 (
                     part.pool,
                     1,
-                    f"{_of_scan(part.shard)} at a time, {most.format(vantage.scan_rate / part.shard.of)}",
+                    f"{_of_scan(part.shard)} at a time, {most.format(vantage.scan_rate / part.shard.count)}",
                 )
                 for part in vantage.scan_parts
             ),

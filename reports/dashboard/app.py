@@ -23,10 +23,10 @@ from reports.dashboard.asking.newest import Watcher
 from reports.dashboard.connection.refusal import HEADERS, refusal
 from reports.dashboard.connection.sending import Sending
 from reports.dashboard.pages import files, queries, run_reports
-from reports.dashboard.pages.events import Events
+from reports.dashboard.pages.events import EventStream
 from reports.dashboard.pages.filters import address
-from reports.dashboard.pages.kept import Kept
 from reports.dashboard.pages.metrics import Metrics
+from reports.dashboard.pages.page_cache import PageCache
 from reports.dashboard.pages.panels import Pages
 
 _FRESH_S = 60
@@ -47,8 +47,8 @@ def application(*, public: bool) -> Starlette:
     allowances = limits.Allowances() if public else None
     asker = Asker(limits.PUBLIC if public else limits.OWN, allowances=allowances)
     watcher = Watcher(asker)
-    events = Events(watcher, public=public)
-    pages = Pages(asker, watcher, Kept())
+    events = EventStream(watcher, public=public)
+    pages = Pages(asker, watcher, PageCache())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -27,7 +27,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=shown,
+        finalize=cell_text,
     )
     environment.globals["made_by"] = tool_version()
     return environment
@@ -45,7 +45,7 @@ def sheet() -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in (_REPORT, _TEMPLATES / "dashboard.css"))
 
 
-def shown(value: Any) -> Any:
+def cell_text(value: Any) -> Any:
     """Return a value as text for a cell: null as n/a, lists as JSON, without marks of text direction."""
     if value is None:
         return "n/a"
@@ -64,12 +64,12 @@ def plain(text: str) -> str:
     return str(lines(text))
 
 
-def whole(number: Any) -> str:
+def count_text(number: Any) -> str:
     """Return a count with separators of thousands; null as n/a."""
     return "n/a" if number is None else f"{int(number):,}"
 
 
-def measured(value: Any, unit: str) -> str:
+def value_with_unit(value: Any, unit: str) -> str:
     """Return a value with the unit for display: shares in percent, microseconds in milliseconds."""
     if value is None:
         return "n/a"
@@ -80,7 +80,7 @@ def measured(value: Any, unit: str) -> str:
     if unit == "bps":
         return f"{float(value) / 1e6:,.1f} Mbit/s"
     if isinstance(value, int) and not isinstance(value, bool):
-        return whole(value)
+        return count_text(value)
     if isinstance(value, str) and _INSTANT.fullmatch(value):
         return value[:19]
-    return str(shown(value))
+    return str(cell_text(value))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
 from firstflight.system.memory import usable_bytes
-from store.base import Limits
+from store.base import QueryLimits
 
 _GIB = 1 << 30
 # Never above the role's own limit, which the engine would refuse.
 _MEMORY = min(_GIB, usable_bytes() // 4)
-OWN = Limits(seconds=60, memory_bytes=_MEMORY, rows=1_000_000, result_bytes=256 << 20)
+OWN = QueryLimits(seconds=60, memory_bytes=_MEMORY, rows=1_000_000, result_bytes=256 << 20)
 """For clients on this machine."""
-PUBLIC = Limits(seconds=10, memory_bytes=_MEMORY // 2, rows=100_000, result_bytes=32 << 20)
+PUBLIC = QueryLimits(seconds=10, memory_bytes=_MEMORY // 2, rows=100_000, result_bytes=32 << 20)
 """For anybody (`--public`)."""
 
 _MOST_CLIENTS = 10_000

@@ -73,7 +73,7 @@ def serve(options: Options) -> None:
                 server_header=False,
                 lifespan="on",
                 ws="none",
-                http=connections.Connection,
+                http=connections.HttpConnection,
                 loop="asyncio",
                 limit_concurrency=connections.MOST,
                 timeout_keep_alive=_KEEP_ALIVE_S,

@@ -31,7 +31,7 @@ MS = Unit("Mean round-trip time [ms]", 1e3)
 
 
 @dataclass(frozen=True)
-class Curve:
+class DownloadCurve:
     """Of `samples` samples, the share `shares[i]` is at most `values[i]`, in the figure's unit."""
 
     label: str
@@ -42,27 +42,29 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Panel:
+class DownloadPanel:
     """One system of axes."""
 
     title: str
     unit: Unit
-    curves: list[Curve]
+    curves: list[DownloadCurve]
 
 
-def figure1(rows: Sequence[Mapping[str, Any]], cities: Mapping[str, str]) -> list[Panel]:
+def figure1(rows: Sequence[Mapping[str, Any]], cities: Mapping[str, str]) -> list[DownloadPanel]:
     """Return the panels of Figure 1: throughput and round-trip time, with a curve for each vantage point."""
     return [
-        Panel(title, unit, _curves(rows, figure, unit, label="vantage", names=cities))
+        DownloadPanel(title, unit, _curves(rows, figure, unit, label="vantage", names=cities))
         for figure, title, unit in (("1a", "a: throughput", MBIT), ("1b", "b: round-trip time", MS))
     ]
 
 
-def of_vantages(rows: Sequence[Mapping[str, Any]], figure: str, cities: Mapping[str, str]) -> list[Panel]:
+def of_vantages(
+    rows: Sequence[Mapping[str, Any]], figure: str, cities: Mapping[str, str]
+) -> list[DownloadPanel]:
     """Return a panel for each vantage point of Figure 2, 3 or 3n: a curve for each set or CDN."""
     vantages = dict.fromkeys(str(row["vantage"]) for row in rows if row["figure"] == figure)
     return [
-        Panel(
+        DownloadPanel(
             cities.get(vantage, vantage),
             MBIT,
             _curves([row for row in rows if row["vantage"] == vantage], figure, MBIT),
@@ -77,9 +79,9 @@ def _curves(
     unit: Unit,
     label: str = "curve",
     names: Mapping[str, str] | None = None,
-) -> list[Curve]:
+) -> list[DownloadCurve]:
     return [
-        Curve(
+        DownloadCurve(
             (names or {}).get(row[label], row[label]),
             [10 ** (step / _PER_DECADE) / unit.divisor for step in row["steps"]],
             [count / row["samples"] for count in row["at_most"]],
@@ -91,7 +93,7 @@ def _curves(
     ]
 
 
-def looks(panels: Iterable[Panel]) -> dict[str, style.Look]:
+def looks(panels: Iterable[DownloadPanel]) -> dict[str, style.Look]:
     """Return a look for each curve in a figure; if there are too many, for the curves with most samples."""
     counts: dict[str, int] = {}
     for panel in panels:
@@ -101,7 +103,7 @@ def looks(panels: Iterable[Panel]) -> dict[str, style.Look]:
     return {label: look for label, look in found.items() if label in counts}
 
 
-def described(panels: Sequence[Panel]) -> str:
+def described(panels: Sequence[DownloadPanel]) -> str:
     """Return a text alternative: the median of each curve."""
     parts = []
     for panel in panels:
@@ -110,7 +112,7 @@ def described(panels: Sequence[Panel]) -> str:
     return wording.plain_long(" ".join(parts))
 
 
-def draw(panels: Sequence[Panel], size: style.Size) -> Figure:
+def draw(panels: Sequence[DownloadPanel], size: style.Size) -> Figure:
     """Draw the panels, with one legend."""
     drawn = looks(panels)
     with style.drawing():
@@ -142,13 +144,15 @@ def log_axis(axes: Axes, span: tuple[float, float], label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _span(panels: Sequence[Panel]) -> tuple[float, float]:
+def _span(panels: Sequence[DownloadPanel]) -> tuple[float, float]:
     """Return the range of the axis that panels share: somewhat more than their curves span."""
     values = [value for panel in panels for curve in panel.curves for value in curve.values]
     return min(values, default=1.0) / 1.3, max(values, default=1.0) * 1.3
 
 
-def _panel(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look], span: tuple[float, float]) -> None:
+def _panel(
+    axes: Axes, panel: DownloadPanel, drawn: Mapping[str, style.Look], span: tuple[float, float]
+) -> None:
     """Draw a panel's curves as steps, on a logarithmic axis of this range."""
     low, high = span
     log_axis(axes, span, panel.unit.axis)

@@ -10,9 +10,9 @@ from typing import Any
 
 from firstflight.system import files
 from reports.downloads import figures, option_survey, published, size_figure, tables
-from reports.downloads.figures import MBIT, MS, Panel
+from reports.downloads.figures import MBIT, MS, DownloadPanel
 from reports.page import html, provenance
-from reports.question import Answer, ask
+from reports.question import QueryAnswer, ask
 from store import Store
 
 NAME = "downloads.html"
@@ -38,24 +38,24 @@ COLUMNS = ["", "", "", *(f"{level:.0%}" for level in published.LEVELS), "samples
 
 
 @dataclass(frozen=True)
-class Content:
+class DownloadsContent:
     """The content of a page about one run's downloads, from the store only."""
 
-    provenance: provenance.Provenance
-    run_answer: Answer
+    provenance: provenance.RunProvenance
+    run_answer: QueryAnswer
     values: list[tables.Value]
     survey: list[tables.Value]
-    curves: Answer
-    outcomes: Answer
-    sizes: Answer
+    curves: QueryAnswer
+    outcomes: QueryAnswer
+    sizes: QueryAnswer
 
 
-def collect(store: Store, run: str) -> Content:
+def collect(store: Store, run: str) -> DownloadsContent:
     """Collect the content about `run` (an id, or `newest`). UsageError if it has no successful download."""
     run = tables.chosen(store, run)
     values = [*tables.collect(store, run), *tables.published()]
     about = ask(store, "run", run=run)
-    return Content(
+    return DownloadsContent(
         provenance=provenance.read(run, about.rows),
         run_answer=about,
         values=values,
@@ -66,7 +66,7 @@ def collect(store: Store, run: str) -> Content:
     )
 
 
-def write(gathered: Content, folder: Path, figures: Path | None = None) -> Path:
+def write(gathered: DownloadsContent, folder: Path, figures: Path | None = None) -> Path:
     """Write the page to `folder`/downloads.html and return the path. Equal rows give equal bytes.
 
     `figures`: a folder for the figures and their data as files, to which the page links. FirstflightError: a
@@ -79,22 +79,22 @@ def write(gathered: Content, folder: Path, figures: Path | None = None) -> Path:
     return path
 
 
-def write_figures(gathered: Content, folder: Path) -> list[Path]:
+def write_figures(gathered: DownloadsContent, folder: Path) -> list[Path]:
     """Write the figures and their data as files to `folder` and return the paths; errors as `write`."""
     return html.write_figures(_figures(gathered).values(), folder)
 
 
-def _figures(gathered: Content) -> dict[str, html.Drawn]:
+def _figures(gathered: DownloadsContent) -> dict[str, html.PageFigure]:
     """Return the figures in reading order, by the keys of FILES."""
     rows, cities = gathered.curves.rows, gathered.provenance.cities
-    drawn: dict[str, html.Drawn] = {}
+    drawn: dict[str, html.PageFigure] = {}
     for figure, title in TITLES.items():
         panels = figures.figure1(rows, cities) if figure == "1" else figures.of_vantages(rows, figure, cities)
         if any(panel.curves for panel in panels):
             drawn[figure] = _drawn(figure, title, panels, gathered.curves)
     sizes = gathered.sizes
     if any(row["downloads"] for row in sizes.rows):
-        drawn["sizes"] = html.drawn(
+        drawn["sizes"] = html.draw_figure(
             FILES["sizes"],
             partial(size_figure.draw, sizes.rows, cities),
             sizes.rows,
@@ -105,7 +105,9 @@ def _figures(gathered: Content) -> dict[str, html.Drawn]:
     return drawn
 
 
-def render(gathered: Content, drawn: Mapping[str, html.Drawn] | None = None, figures_at: str = "") -> str:
+def render(
+    gathered: DownloadsContent, drawn: Mapping[str, html.PageFigure] | None = None, figures_at: str = ""
+) -> str:
     """Return the page as HTML.
 
     `drawn`: the figures, if they are already drawn. `figures_at`: the address of their folder, or empty.
@@ -134,8 +136,8 @@ def render(gathered: Content, drawn: Mapping[str, html.Drawn] | None = None, fig
     )
 
 
-def _drawn(figure: str, title: str, panels: Sequence[Panel], answer: Answer) -> html.Drawn:
-    return html.drawn(
+def _drawn(figure: str, title: str, panels: Sequence[DownloadPanel], answer: QueryAnswer) -> html.PageFigure:
+    return html.draw_figure(
         FILES[figure],
         partial(figures.draw, panels),
         [row for row in answer.rows if _figure_of(row["figure"]) == figure],

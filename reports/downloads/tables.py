@@ -98,11 +98,11 @@ def intervals(store: Store, run: str) -> dict[str, bootstrap.Interval | None]:
 
     Names are resampled, because a name's downloads are not independent.
     """
-    answer = question.put(store, sql.query("download_patterns", store.dialect), {"run": run})
-    of_row: dict[str, list[bootstrap.Pattern]] = {}
+    answer = question.run_rendered(store, sql.query("download_patterns", store.dialect), {"run": run})
+    of_row: dict[str, list[bootstrap.NamePattern]] = {}
     for row in answer.rows:
         cell = {("", 0): (row["faster"], row["pairs"])}
-        of_row.setdefault(_pair(row), []).append(bootstrap.Pattern(row["names"], cell))
+        of_row.setdefault(_pair(row), []).append(bootstrap.NamePattern(row["names"], cell))
     return {row: bootstrap.intervals(patterns).share_max for row, patterns in of_row.items()}
 
 

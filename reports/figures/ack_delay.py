@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from reports import wording
 from reports.figures import cdf, style
-from reports.question import Answer, ask
+from reports.question import QueryAnswer, ask
 from store import Store
 
 WAYS = {
@@ -32,8 +32,8 @@ class Differences:
     """The curves of Figure 10 (`panels`: way -> outcome -> curves), and their queries with answers."""
 
     panels: dict[str, dict[str, list[cdf.Curve]]]
-    curves: Answer
-    numbers: Answer
+    curves: QueryAnswer
+    numbers: QueryAnswer
 
 
 def collect(store: Store, when: Mapping[str, str]) -> Differences:

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from reports.figures import style
-from reports.numbers.compared import Panel, Series, labels
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, labels
 
 _ROW = 27
 """Height for a category, in CSS pixels."""
@@ -25,7 +25,7 @@ _SPREAD = 0.56
 _FINE_DECADES = 1.3
 
 
-def looks(panels: Sequence[Panel]) -> dict[str, style.Look]:
+def looks(panels: Sequence[ComparisonPanel]) -> dict[str, style.Look]:
     """Return a look for each label; labels beyond the number of distinguishable looks have no look."""
     counts = labels(panels)
     # In the order of appearance, so that a label has the same look whatever else is drawn.
@@ -33,7 +33,7 @@ def looks(panels: Sequence[Panel]) -> dict[str, style.Look]:
     return {label: found[label] for label in counts if label in found}
 
 
-def draw(panels: Sequence[Panel], size: style.Size) -> Figure:
+def draw(panels: Sequence[ComparisonPanel], size: style.Size) -> Figure:
     """Draw the panels, with one legend."""
     drawn = looks(panels)
     columns = 1 if size.narrow or len(panels) == 1 else 2
@@ -57,11 +57,11 @@ def draw(panels: Sequence[Panel], size: style.Size) -> Figure:
         return figure
 
 
-def _height(panel: Panel) -> int:
+def _height(panel: ComparisonPanel) -> int:
     return _PANEL if panel.across is not None else _FRAME + _ROW * max(len(panel.categories), 2)
 
 
-def _keys(panels: Sequence[Panel], drawn: Mapping[str, style.Look]) -> list[Line2D]:
+def _keys(panels: Sequence[ComparisonPanel], drawn: Mapping[str, style.Look]) -> list[Line2D]:
     curves = any(panel.across is not None for panel in panels)
     keys = [
         Line2D(
@@ -79,7 +79,7 @@ def _keys(panels: Sequence[Panel], drawn: Mapping[str, style.Look]) -> list[Line
     return keys
 
 
-def _dots(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
+def _dots(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look]) -> None:
     """Draw each category on a separate line, one series below the other."""
     categories = panel.categories
     drawn_series = [series for series in panel.series if series.label in drawn]
@@ -100,7 +100,7 @@ def _dots(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _curves(axes: Axes, panel: Panel, drawn: Mapping[str, style.Look]) -> None:
+def _curves(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look]) -> None:
     """Draw our series as curves, and published values as markers."""
     drawn_series = [series for series in panel.series if series.label in drawn]
     for series in drawn_series:
@@ -135,7 +135,7 @@ def _logarithmic(axes: Axes, low: float, high: float) -> None:
     axes.minorticks_off()
 
 
-def _marker(series: Series, look: style.Look) -> dict[str, Any]:
+def _marker(series: ComparisonSeries, look: style.Look) -> dict[str, Any]:
     if series.published:
         return {"marker": look.marker, **_hollow(look.colour)}
     return {"marker": look.marker, "color": look.colour, "markersize": 6.5}

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from reports import wording
 from reports.figures import cdf, labels, style
-from reports.question import Answer, ask
+from reports.question import QueryAnswer, ask
 from store import Store
 
 X_LABEL = "ServerHello after ACK [ms]"
@@ -20,7 +20,7 @@ Y_LABEL = "Probes [%]"
 
 
 @dataclass(frozen=True)
-class Panel:
+class DelayPanel:
     """One vantage point: the curves of CDNs that send instant ACKs there, and the CDNs that never do."""
 
     title: str
@@ -32,9 +32,9 @@ class Panel:
 class Delays:
     """A figure's panels, and the queries for curves and numbers with their answers."""
 
-    panels: list[Panel]
-    curves: Answer
-    numbers: Answer
+    panels: list[DelayPanel]
+    curves: QueryAnswer
+    numbers: QueryAnswer
 
 
 def at_vantage(store: Store, run: str, vantage: str, day: str, title: str) -> Delays:
@@ -58,13 +58,13 @@ def all_vantages(store: Store, when: Mapping[str, str], cities: Mapping[str, str
     return Delays(panels, curves, numbers)
 
 
-def _panel(title: str, curves: Sequence[cdf.Curve], iack: Mapping[str, int]) -> Panel:
+def _panel(title: str, curves: Sequence[cdf.Curve], iack: Mapping[str, int]) -> DelayPanel:
     sending = [curve for curve in curves if iack.get(curve.label)]
-    return Panel(title, sending, tuple(curve.label for curve in curves if curve not in sending))
+    return DelayPanel(title, sending, tuple(curve.label for curve in curves if curve not in sending))
 
 
 def draw(
-    panels: Sequence[Panel],
+    panels: Sequence[DelayPanel],
     looks: Mapping[str, style.Look],
     size: style.Size,
     published_ms: Mapping[str, float] | None = None,
@@ -103,7 +103,7 @@ def draw(
         return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, style.Look], *, titled: bool) -> None:
+def _draw_panel(axes: Axes, panel: DelayPanel, looks: Mapping[str, style.Look], *, titled: bool) -> None:
     for curve in panel.curves:
         if curve.label in looks:
             cdf.draw(axes, curve, looks[curve.label])
@@ -111,17 +111,17 @@ def _draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, style.Look], *, ti
         axes.set_title(style.name(panel.title))
 
 
-def _label(axes: Axes, panel: Panel, looks: Mapping[str, style.Look]) -> list[str]:
+def _label(axes: Axes, panel: DelayPanel, looks: Mapping[str, style.Look]) -> list[str]:
     """Write the names next to the curves; return the names for which there was no space."""
     lines = [
-        labels.Line(style.name(curve.label), *cdf.corners(curve), looks[curve.label])
+        labels.LabelledLine(style.name(curve.label), *cdf.corners(curve), looks[curve.label])
         for curve in panel.curves
         if curve.label in looks
     ]
-    return labels.beside(axes, lines)
+    return labels.label_lines(axes, lines)
 
 
-def describe(panels: Sequence[Panel]) -> str:
+def describe(panels: Sequence[DelayPanel]) -> str:
     """Return the text alternative: the share at 0 and the median of each curve."""
     parts = []
     for panel in panels:

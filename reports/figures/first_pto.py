@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from reports import wording
 from reports.figures import style
 from reports.numbers import rfc9002
-from reports.question import Answer, ask
+from reports.question import QueryAnswer, ask
 from store import Store
 
 DELTAS_MS = (1, 3, 10, 30, 100)
@@ -50,7 +50,7 @@ class Points:
     """All points in a run, and the query with its answer."""
 
     points: list[Point]
-    answer: Answer
+    answer: QueryAnswer
 
 
 def collect(store: Store, when: Mapping[str, str]) -> Points:

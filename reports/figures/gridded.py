@@ -57,7 +57,7 @@ def _map(axes: Axes, map_: Map, down: list[float], across: list[float]) -> None:
             )
             if which >= 0:
                 value = map_.values[y, x]
-                axes.text(column, row, written(value), ha="center", va="center", fontsize=_TEXT)
+                axes.text(column, row, short_number(value), ha="center", va="center", fontsize=_TEXT)
     axes.set_xlim(-0.5, len(across) - 0.5)
     axes.set_ylim(len(down) - 0.5, -0.5)
     axes.set_xticks(range(len(across)), [f"{x:g}" for x in across])
@@ -68,7 +68,7 @@ def _map(axes: Axes, map_: Map, down: list[float], across: list[float]) -> None:
     axes.set_title(style.name(map_.title))
 
 
-def written(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a value in two to four characters, with a minus sign where it is negative."""
     text = f"{value:.1f}" if abs(value) < 9.95 else f"{value:.0f}"
     return text.replace("-", "−")

@@ -17,7 +17,7 @@ _FAR = np.array([[1e9, 1e9]])
 
 
 @dataclass(frozen=True)
-class Line:
+class LabelledLine:
     """A drawn line in the coordinates of the axes, and the text."""
 
     text: str
@@ -26,7 +26,7 @@ class Line:
     look: style.Look
 
 
-def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
+def label_lines(axes: Axes, lines: Sequence[LabelledLine]) -> list[str]:
     """Write each line's text next to it, short lines first; return the texts for which there was no space."""
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes of a page belong to a figure"

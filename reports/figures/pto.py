@@ -27,7 +27,7 @@ _WITHOUT = style.Look("#D55E00", (0, (5, 2)), "s")
 
 
 @dataclass(frozen=True)
-class Case:
+class PtoCase:
     """An RTT and a delta, and the PTO after each sample, all in ms."""
 
     title: str
@@ -37,7 +37,7 @@ class Case:
     waiting: list[float]
 
 
-def cases(points: Sequence[Point], vantage: str | None, city: str) -> list[Case]:
+def cases(points: Sequence[Point], vantage: str | None, city: str) -> list[PtoCase]:
     """Return the paper's example, then the CDNs with most instant ACKs at `vantage`, at their medians."""
     found = [_case("Example", EXAMPLE_RTT_MS, PAPER_DELTA_MS)]
     vantage_points = [point for point in points if point.vantage == vantage]
@@ -47,12 +47,12 @@ def cases(points: Sequence[Point], vantage: str | None, city: str) -> list[Case]
     return found
 
 
-def _case(title: str, rtt_ms: float, delta_ms: float) -> Case:
+def _case(title: str, rtt_ms: float, delta_ms: float) -> PtoCase:
     instant, waiting = rfc9002.evolution(rtt_ms * 1000, delta_ms * 1000, SAMPLES)
-    return Case(title, rtt_ms, delta_ms, [us / 1000 for us in instant], [us / 1000 for us in waiting])
+    return PtoCase(title, rtt_ms, delta_ms, [us / 1000 for us in instant], [us / 1000 for us in waiting])
 
 
-def rows(found: Sequence[Case]) -> list[dict[str, Any]]:
+def rows(found: Sequence[PtoCase]) -> list[dict[str, Any]]:
     """Return the cases as rows, one per sample."""
     return [
         {"case": case.title, "rtt_ms": case.rtt_ms, "delta_ms": case.delta_ms, "sample": number}
@@ -62,7 +62,7 @@ def rows(found: Sequence[Case]) -> list[dict[str, Any]]:
     ]
 
 
-def draw(drawn: Sequence[Case], size: style.Size) -> Figure:
+def draw(drawn: Sequence[PtoCase], size: style.Size) -> Figure:
     """Draw a panel per case."""
     with style.drawing():
         columns = 1 if size.narrow or len(drawn) == 1 else 2
@@ -105,7 +105,7 @@ def draw(drawn: Sequence[Case], size: style.Size) -> Figure:
         return figure
 
 
-def describe(found: Sequence[Case]) -> str:
+def describe(found: Sequence[PtoCase]) -> str:
     """Return the text alternative: the first and the last PTO of each case."""
     return wording.plain_long(
         " ".join(

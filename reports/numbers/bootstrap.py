@@ -22,7 +22,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Pattern:
+class NamePattern:
     """`names` names with the same `cells`: (vantage, repetition) -> (hits, number of probes) of each name."""
 
     names: int
@@ -37,10 +37,10 @@ class Intervals:
     variation: Interval | None
 
 
-def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> list[Pattern]:
+def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> list[NamePattern]:
     """Return a CDN's patterns from rows of queries/name_patterns.sql, the paper's way or by outcome."""
     return [
-        Pattern(row["names"], _cells(row["pattern"], by_outcome=by_outcome))
+        NamePattern(row["names"], _cells(row["pattern"], by_outcome=by_outcome))
         for row in rows
         if row["cdn"] == cdn
     ]
@@ -57,7 +57,7 @@ def _cells(probes: Sequence[Sequence[Any]], *, by_outcome: bool) -> dict[tuple[s
     return cells
 
 
-def intervals(found: Sequence[Pattern], resamples: int = RESAMPLES, seed: int = SEED) -> Intervals:
+def intervals(found: Sequence[NamePattern], resamples: int = RESAMPLES, seed: int = SEED) -> Intervals:
     """Return the `LEVEL` percentile interval over `resamples` draws; equal seeds give equal bounds."""
     cells = sorted({cell for pattern in found for cell in pattern.cells})
     total = sum(pattern.names for pattern in found)

@@ -11,7 +11,7 @@ _MOST_LISTED = 40
 
 
 @dataclass(frozen=True)
-class Series:
+class ComparisonSeries:
     """Values under one name. A `published` series looks like ours with the same label, but has no line."""
 
     label: str
@@ -20,7 +20,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Panel:
+class ComparisonPanel:
     """One system of axes. `axis`: the quantity of the values, with the unit.
 
     `across`: the quantity on the horizontal axis, with the unit; `None`: positions are categories, each on a
@@ -29,7 +29,7 @@ class Panel:
 
     title: str
     axis: str
-    series: tuple[Series, ...]
+    series: tuple[ComparisonSeries, ...]
     across: str | None = None
 
     @property
@@ -40,13 +40,13 @@ class Panel:
 
 def series(
     label: str, values: Sequence[tuple[Where, float | None]], *, published: bool = False
-) -> tuple[Series, ...]:
+) -> tuple[ComparisonSeries, ...]:
     """Return the known values as a series; empty if all are unknown."""
     known = tuple((x, value) for x, value in values if value is not None)
-    return (Series(label, known, published),) if known else ()
+    return (ComparisonSeries(label, known, published),) if known else ()
 
 
-def labels(panels: Sequence[Panel]) -> dict[str, int]:
+def labels(panels: Sequence[ComparisonPanel]) -> dict[str, int]:
     """Return each label with its number of values, in order of appearance."""
     counts: dict[str, int] = {}
     for panel in panels:
@@ -55,12 +55,12 @@ def labels(panels: Sequence[Panel]) -> dict[str, int]:
     return counts
 
 
-def described(panels: Sequence[Panel]) -> str:
+def described(panels: Sequence[ComparisonPanel]) -> str:
     """Return the text alternative: the values of each panel, or the range of many values."""
     return " ".join(_panel_text(panel) for panel in panels)
 
 
-def _panel_text(panel: Panel) -> str:
+def _panel_text(panel: ComparisonPanel) -> str:
     many = sum(len(series.points) for series in panel.series) > _MOST_LISTED
     parts = []
     for series in panel.series:

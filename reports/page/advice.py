@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from reports.figures.first_pto import Point
 
-Answer = Literal["IACK", "WFC"]  # instant ACK; wait for certificate
+AnswerMode = Literal["IACK", "WFC"]  # instant ACK; wait for certificate
 Why = Literal["waits everywhere", "none counts", "no answer"]
 
 
@@ -20,15 +20,15 @@ Why = Literal["waits everywhere", "none counts", "no answer"]
 class Advice:
     """Advice for a certificate within the limit; beyond the limit, an instant ACK is always better."""
 
-    no_loss: Answer | None
+    no_loss: AnswerMode | None
     """`None`: the delay of the certificate is unknown."""
-    server_flight_lost: Answer | None = "WFC"
-    client_flight_lost: Answer | None = "IACK"
-    beyond_limit: Answer | None = "IACK"
+    server_flight_lost: AnswerMode | None = "WFC"
+    client_flight_lost: AnswerMode | None = "IACK"
+    beyond_limit: AnswerMode | None = "IACK"
 
 
 @dataclass(frozen=True)
-class Row:
+class AdviceRow:
     """A CDN at a vantage point, or a CDN without a point and the reason."""
 
     cdn: str
@@ -37,26 +37,26 @@ class Row:
     why: Why | None = None
 
 
-def rows(points: Sequence[Point], outcomes: Iterable[Mapping[str, Any]]) -> list[Row]:
+def rows(points: Sequence[Point], outcomes: Iterable[Mapping[str, Any]]) -> list[AdviceRow]:
     """Return a row per point, and one per CDN of `outcomes` without points, in the order of `outcomes`."""
     table_rows = []
     for outcome in outcomes:
         cdn = str(outcome["cdn"])
         cdn_points = [point for point in points if point.cdn == cdn]
-        table_rows += [Row(cdn, point, Advice(_no_loss(point))) for point in cdn_points]
+        table_rows += [AdviceRow(cdn, point, Advice(_no_loss(point))) for point in cdn_points]
         if not cdn_points:
             table_rows.append(_without_point(cdn, outcome))
     return table_rows
 
 
-def _without_point(cdn: str, outcome: Mapping[str, Any]) -> Row:
+def _without_point(cdn: str, outcome: Mapping[str, Any]) -> AdviceRow:
     if outcome["iack"]:
-        return Row(cdn, None, Advice(None), "none counts")
+        return AdviceRow(cdn, None, Advice(None), "none counts")
     if outcome["coalesced"] or outcome["sh_first"]:
-        return Row(cdn, None, Advice(None), "waits everywhere")
-    return Row(cdn, None, Advice(None, None, None, None), "no answer")
+        return AdviceRow(cdn, None, Advice(None), "waits everywhere")
+    return AdviceRow(cdn, None, Advice(None, None, None, None), "no answer")
 
 
-def _no_loss(point: Point) -> Answer:
+def _no_loss(point: Point) -> AnswerMode:
     """Advise an instant ACK if delta is below 3 RTT for at least half of the probes."""
     return "WFC" if 2 * point.spurious_paper > point.probes else "IACK"

@@ -10,7 +10,7 @@ from firstflight.errors import UsageError
 from reports import published_values
 from reports.figures import ack_delay, delay, first_pto, pto
 from reports.page import advice, coverage, handshakes, provenance
-from reports.question import Answer, ask, put
+from reports.question import QueryAnswer, ask, put
 from reports.tables import table1
 from schemas import sql
 from store import Store
@@ -33,7 +33,7 @@ _EVERYTHING = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class Figure8Choice:
     """The vantage point and day of Figure 8; the day is UTC, YYYY-MM-DD."""
 
     vantage: str
@@ -44,23 +44,23 @@ class Shown:
 class Content:
     """The content of the page about a run. `None`: the run has no probes for that part."""
 
-    provenance: provenance.Provenance
-    run_answer: Answer
+    provenance: provenance.RunProvenance
+    run_answer: QueryAnswer
     coverage: coverage.Coverage
-    coverage_answer: Answer
-    table: table1.Table | None
-    outcomes: Answer
-    reasons: Answer
-    shown: Shown | None
+    coverage_answer: QueryAnswer
+    table: table1.Table1 | None
+    outcomes: QueryAnswer
+    reasons: QueryAnswer
+    figure8_choice: Figure8Choice | None
     figure8: delay.Delays | None
     figure14: delay.Delays
-    padded_acks: Answer
+    padded_acks: QueryAnswer
     figure10: ack_delay.Differences
     figure4: first_pto.Points
-    figure2: list[pto.Case]
-    advice: list[advice.Row]
+    figure2: list[pto.PtoCase]
+    advice: list[advice.AdviceRow]
     handshakes: handshakes.Handshakes | None
-    runs: Answer
+    runs: QueryAnswer
     published: Mapping[str, Mapping[str, Mapping[str, float]]]
     """Values of the IMC 2024 paper by part, column and row; empty if they are hidden."""
 
@@ -80,14 +80,14 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         )
     known = provenance.read(run, run_row.rows)
     outcomes = ask(store, "outcomes", run=run)
-    shown = _figure8_choice(ask(store, "figure8_choices", **when), vantage, day)
+    choice = _figure8_choice(ask(store, "figure8_choices", **when), vantage, day)
     cities = known.cities
     figure8 = None
-    if shown is not None:
-        title = f"{cities.get(shown.vantage, shown.vantage)}, {shown.day}"
-        figure8 = delay.at_vantage(store, run, shown.vantage, shown.day, title)
+    if choice is not None:
+        title = f"{cities.get(choice.vantage, choice.vantage)}, {choice.day}"
+        figure8 = delay.at_vantage(store, run, choice.vantage, choice.day, title)
     figure4 = first_pto.collect(store, when)
-    near = shown.vantage if shown else None
+    near = choice.vantage if choice else None
     return Content(
         provenance=known,
         run_answer=run_row,
@@ -96,7 +96,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         table=table1.collect(store, run) if outcomes.rows else None,
         outcomes=outcomes,
         reasons=ask(store, "reasons", **when),
-        shown=shown,
+        figure8_choice=choice,
         figure8=figure8,
         figure14=delay.all_vantages(store, when, cities),
         padded_acks=put(store, sql.query("padded_acks", store.dialect), {"run": run, **_EVERYTHING}),
@@ -124,8 +124,8 @@ def newest(store: Store) -> str | None:
     return None
 
 
-def _figure8_choice(choices: Answer, vantage: str | None, day: date | None) -> Shown | None:
-    found = [Shown(str(row["vantage"]), str(row["day"])) for row in choices.rows]
+def _figure8_choice(choices: QueryAnswer, vantage: str | None, day: date | None) -> Figure8Choice | None:
+    found = [Figure8Choice(str(row["vantage"]), str(row["day"])) for row in choices.rows]
     matching = [
         choice
         for choice in found
@@ -144,5 +144,5 @@ def _requested(vantage: str | None, day: date | None) -> list[str]:
     return [f"at {vantage}"] * (vantage is not None) + [f"on {day}"] * (day is not None)
 
 
-def _choices(found: Sequence[Shown]) -> str:
+def _choices(found: Sequence[Figure8Choice]) -> str:
     return ", ".join(f"{choice.vantage} {choice.day}" for choice in found[:20]) or "none"

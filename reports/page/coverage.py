@@ -12,7 +12,7 @@ _PART = re.compile(r"(?P<vantage>.+), repetition (?P<repetition>[0-9]+)(?:, shar
 
 
 @dataclass(frozen=True)
-class Cell:
+class CoverageCell:
     """A vantage point in a repetition: its row of sql/coverage.sql or `None`, and a note on missing parts."""
 
     row: Mapping[str, Any] | None
@@ -24,7 +24,7 @@ class Coverage:
     """A run's coverage. `cells[vantage]` has one cell per repetition."""
 
     repetitions: list[int]
-    cells: dict[str, list[Cell]]
+    cells: dict[str, list[CoverageCell]]
 
     @property
     def missing(self) -> list[str]:
@@ -66,7 +66,9 @@ def compare(
         return _stage_lacks(row, _probe_stages(manifest, vantage, number), shards.get(vantage, 1))
 
     cells = {
-        vantage: [Cell(present.get((vantage, number)), lacks(vantage, number)) for number in repetitions]
+        vantage: [
+            CoverageCell(present.get((vantage, number)), lacks(vantage, number)) for number in repetitions
+        ]
         for vantage in vantages
     }
     return Coverage(repetitions, cells)

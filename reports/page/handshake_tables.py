@@ -12,7 +12,7 @@ from firstflight.system.terminal import visible
 from reports import chosen_run
 from reports.page import handshakes
 from reports.page.handshakes import Handshakes
-from reports.tables.columns import Column, drawn
+from reports.tables.columns import PrintedColumn, table_text
 from reports.wording import plain
 from store import Store
 
@@ -48,7 +48,7 @@ def text(run: str, found: Handshakes, part: str | None = None, *, terminal: bool
         shown = rows(run, found, name)
         if shown:
             cells = [
-                Column(
+                PrintedColumn(
                     column.title,
                     [column.show(row[column.key]) for row in shown],
                     right=column.show is not _text,
@@ -56,7 +56,7 @@ def text(run: str, found: Handshakes, part: str | None = None, *, terminal: bool
                 for column in columns
             ]
             more = f"Only the first {handshakes.MOST} rows.\n" if len(shown) == handshakes.MOST else ""
-            parts += [f"{title}\n", drawn(cells, terminal=terminal) + more]
+            parts += [f"{title}\n", table_text(cells, terminal=terminal) + more]
         elif part:
             parts.append(f"The run has no rows of {part}.\n")
     return "\n".join(parts)
@@ -99,7 +99,7 @@ def _ms(us: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AnswerColumn:
     """A column in a printed table: a title of two lines, the column of the answer, the format of a value."""
 
     title: str
@@ -107,73 +107,73 @@ class Shown:
     show: Callable[[Any], str] = _count
 
 
-_CDN = Shown("\nCDN", "cdn", _text)
-_HANDSHAKES = Shown("\nHandshakes", "handshakes")
-_NAMES = Shown("\nNames", "names")
-PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
+_CDN = AnswerColumn("\nCDN", "cdn", _text)
+_HANDSHAKES = AnswerColumn("\nHandshakes", "handshakes")
+_NAMES = AnswerColumn("\nNames", "names")
+PARTS: Mapping[str, tuple[str, tuple[AnswerColumn, ...]]] = {
     "outcomes": (
         "How handshakes ended; post-quantum: with X25519MLKEM768; times: medians from the first Initial.",
         (
             _CDN,
             _HANDSHAKES,
             _NAMES,
-            Shown("\nDone", "done"),
-            Shown("\nFailed", "failed"),
-            Shown("\nUnanswered", "unanswered"),
-            Shown("\nNot sent", "not_sent"),
-            Shown("\nHTTP/3", "responses"),
-            Shown("Status\n2xx", "successful"),
-            Shown("Post-\nquantum", "post_quantum"),
-            Shown("Handshake\n[ms]", "handshake_p50_us", _ms),
-            Shown("Response\n[ms]", "response_p50_us", _ms),
+            AnswerColumn("\nDone", "done"),
+            AnswerColumn("\nFailed", "failed"),
+            AnswerColumn("\nUnanswered", "unanswered"),
+            AnswerColumn("\nNot sent", "not_sent"),
+            AnswerColumn("\nHTTP/3", "responses"),
+            AnswerColumn("Status\n2xx", "successful"),
+            AnswerColumn("Post-\nquantum", "post_quantum"),
+            AnswerColumn("Handshake\n[ms]", "handshake_p50_us", _ms),
+            AnswerColumn("Response\n[ms]", "response_p50_us", _ms),
         ),
     ),
     "stages": (
         "How handshakes ended, and the last milestone that they reached.",
         (
             _CDN,
-            Shown("\nOutcome", "outcome", _text),
-            Shown("\nStage", "stage", _text),
+            AnswerColumn("\nOutcome", "outcome", _text),
+            AnswerColumn("\nStage", "stage", _text),
             _HANDSHAKES,
             _NAMES,
-            Shown("Share\n[%]", "share_of_cdn", _percent),
+            AnswerColumn("Share\n[%]", "share_of_cdn", _percent),
         ),
     ),
     "ciphers": (
         "Groups and cipher suites that servers chose; HRR: HelloRetryRequest.",
         (
             _CDN,
-            Shown("\nGroup", "key_exchange", _text),
-            Shown("\nCipher suite", "suite", _text),
+            AnswerColumn("\nGroup", "key_exchange", _text),
+            AnswerColumn("\nCipher suite", "suite", _text),
             _HANDSHAKES,
             _NAMES,
-            Shown("HRR\n[%]", "hello_retry_share", _percent),
-            Shown("Share\n[%]", "share_of_cdn", _percent),
+            AnswerColumn("HRR\n[%]", "hello_retry_share", _percent),
+            AnswerColumn("Share\n[%]", "share_of_cdn", _percent),
         ),
     ),
     "stacks": (
         "QUIC stacks by transport parameters; unknown ones by their parameters.",
         (
             _CDN,
-            Shown("\nStack", "stack", _text),
+            AnswerColumn("\nStack", "stack", _text),
             _HANDSHAKES,
             _NAMES,
-            Shown("\nFingerprints", "fingerprints"),
-            Shown("Share\n[%]", "share_of_cdn", _percent),
-            Shown("\nParameters of unknown ones", "parameters", _text),
+            AnswerColumn("\nFingerprints", "fingerprints"),
+            AnswerColumn("Share\n[%]", "share_of_cdn", _percent),
+            AnswerColumn("\nParameters of unknown ones", "parameters", _text),
         ),
     ),
     "parameters": (
         "Transport parameters that servers send, and the most frequent value of each.",
         (
             _CDN,
-            Shown("\nId", "id", _text),
-            Shown("\nName", "name", _text),
+            AnswerColumn("\nId", "id", _text),
+            AnswerColumn("\nName", "name", _text),
             _HANDSHAKES,
-            Shown("Share\n[%]", "share_of_cdn", _percent),
-            Shown("\nValues", "distinct_values"),
-            Shown("Most\nfrequent", "common_value", _text),
-            Shown("Its share\n[%]", "common_share", _percent),
+            AnswerColumn("Share\n[%]", "share_of_cdn", _percent),
+            AnswerColumn("\nValues", "distinct_values"),
+            AnswerColumn("Most\nfrequent", "common_value", _text),
+            AnswerColumn("Its share\n[%]", "common_share", _percent),
         ),
     ),
     "certificates": (
@@ -181,14 +181,14 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         (
             _CDN,
             _HANDSHAKES,
-            Shown("\nCertificates", "leaves"),
-            Shown("\nChain", "chain_length_p50"),
-            Shown("10 %\n[bytes]", "bytes_p10"),
-            Shown("median\n[bytes]", "bytes_p50"),
-            Shown("90 %\n[bytes]", "bytes_p90"),
-            Shown("Compressed\n[%]", "compressed_share", _percent),
-            Shown("Valid\n[%]", "verified_share", _percent),
-            Shown("Name fits\n[%]", "name_matches_share", _percent),
+            AnswerColumn("\nCertificates", "leaves"),
+            AnswerColumn("\nChain", "chain_length_p50"),
+            AnswerColumn("10 %\n[bytes]", "bytes_p10"),
+            AnswerColumn("median\n[bytes]", "bytes_p50"),
+            AnswerColumn("90 %\n[bytes]", "bytes_p90"),
+            AnswerColumn("Compressed\n[%]", "compressed_share", _percent),
+            AnswerColumn("Valid\n[%]", "verified_share", _percent),
+            AnswerColumn("Name fits\n[%]", "name_matches_share", _percent),
         ),
     ),
     "chain_sizes": (
@@ -196,14 +196,14 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         (
             _CDN,
             _HANDSHAKES,
-            Shown("\nChains", "chains"),
-            Shown("Chains\nover limit", "chains_over_limit"),
-            Shown("Over limit\n[%]", "over_limit_share", _percent),
-            Shown("Uncompressed\n[%]", "uncompressed_over_limit_share", _percent),
-            Shown("First flight\n[%]", "flight_over_limit_share", _percent),
-            Shown("Sent over limit\n[%]", "exceeded_share", _percent),
-            Shown("Largest\n[bytes]", "bytes_max"),
-            Shown("Limit\n[bytes]", "limit_p50"),
+            AnswerColumn("\nChains", "chains"),
+            AnswerColumn("Chains\nover limit", "chains_over_limit"),
+            AnswerColumn("Over limit\n[%]", "over_limit_share", _percent),
+            AnswerColumn("Uncompressed\n[%]", "uncompressed_over_limit_share", _percent),
+            AnswerColumn("First flight\n[%]", "flight_over_limit_share", _percent),
+            AnswerColumn("Sent over limit\n[%]", "exceeded_share", _percent),
+            AnswerColumn("Largest\n[bytes]", "bytes_max"),
+            AnswerColumn("Limit\n[bytes]", "limit_p50"),
         ),
     ),
     "amplification": (
@@ -211,50 +211,50 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         (
             _CDN,
             _HANDSHAKES,
-            Shown("First flight\nmedian", "first_flight_p50", _ratio),
-            Shown("\nhighest", "first_flight_max", _ratio),
-            Shown("\nabove 3 [%]", "first_flight_above_share", _percent),
-            Shown("Unvalidated\nmedian", "unvalidated_p50", _ratio),
-            Shown("\nhighest", "unvalidated_max", _ratio),
-            Shown("\nabove 3 [%]", "unvalidated_above_share", _percent),
-            Shown("Handshake\nmedian", "handshake_p50", _ratio),
-            Shown("\nabove 3 [%]", "handshake_above_share", _percent),
+            AnswerColumn("First flight\nmedian", "first_flight_p50", _ratio),
+            AnswerColumn("\nhighest", "first_flight_max", _ratio),
+            AnswerColumn("\nabove 3 [%]", "first_flight_above_share", _percent),
+            AnswerColumn("Unvalidated\nmedian", "unvalidated_p50", _ratio),
+            AnswerColumn("\nhighest", "unvalidated_max", _ratio),
+            AnswerColumn("\nabove 3 [%]", "unvalidated_above_share", _percent),
+            AnswerColumn("Handshake\nmedian", "handshake_p50", _ratio),
+            AnswerColumn("\nabove 3 [%]", "handshake_above_share", _percent),
         ),
     ),
     "keys": (
         "Keys and signatures of the certificates of servers.",
         (
             _CDN,
-            Shown("\nKey", "key_algorithm", _text),
-            Shown("\nBits", "key_bits"),
-            Shown("\nSigned by", "signature_algorithm", _text),
-            Shown("\nCertificates", "leaves"),
+            AnswerColumn("\nKey", "key_algorithm", _text),
+            AnswerColumn("\nBits", "key_bits"),
+            AnswerColumn("\nSigned by", "signature_algorithm", _text),
+            AnswerColumn("\nCertificates", "leaves"),
             _HANDSHAKES,
-            Shown("Share\n[%]", "share_of_handshakes", _percent),
-            Shown("median\n[bytes]", "der_bytes_p50"),
+            AnswerColumn("Share\n[%]", "share_of_handshakes", _percent),
+            AnswerColumn("median\n[bytes]", "der_bytes_p50"),
         ),
     ),
     "servers": (
         "Servers over HTTP/3, by their field server.",
         (
             _CDN,
-            Shown("\nServer", "server", _text),
-            Shown("\nResponses", "responses"),
-            Shown("Status\n2xx", "successful"),
+            AnswerColumn("\nServer", "server", _text),
+            AnswerColumn("\nResponses", "responses"),
+            AnswerColumn("Status\n2xx", "successful"),
             _NAMES,
-            Shown("Share\n[%]", "share_of_cdn", _percent),
+            AnswerColumn("Share\n[%]", "share_of_cdn", _percent),
         ),
     ),
     "locations": (
         "Edge locations that responses name; RTT: median of the smallest round trips.",
         (
-            Shown("\nVantage point", "vantage", _text),
+            AnswerColumn("\nVantage point", "vantage", _text),
             _CDN,
-            Shown("\nLocation", "location", _text),
+            AnswerColumn("\nLocation", "location", _text),
             _HANDSHAKES,
             _NAMES,
-            Shown("Share\n[%]", "share", _percent),
-            Shown("RTT\n[ms]", "rtt_min_p50_us", _ms),
+            AnswerColumn("Share\n[%]", "share", _percent),
+            AnswerColumn("RTT\n[ms]", "rtt_min_p50_us", _ms),
         ),
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.question import Answer, ask, put
+from reports.question import QueryAnswer, ask, run_rendered
 from schemas import sql
 from store import Store
 
@@ -19,17 +19,17 @@ _ALL = {"vantage": "", "cdn": "", "since": "1970-01-01", "until": "2149-06-06"}
 class Handshakes:
     """The answers of the section's queries; all but the first are named queries (docs/queries.md)."""
 
-    outcomes: Answer
-    stages: Answer
-    ciphers: Answer
-    stacks: Answer
-    parameters: Answer
-    certificates: Answer
-    chain_sizes: Answer
-    amplification: Answer
-    keys: Answer
-    servers: Answer
-    locations: Answer
+    outcomes: QueryAnswer
+    stages: QueryAnswer
+    ciphers: QueryAnswer
+    stacks: QueryAnswer
+    parameters: QueryAnswer
+    certificates: QueryAnswer
+    chain_sizes: QueryAnswer
+    amplification: QueryAnswer
+    keys: QueryAnswer
+    servers: QueryAnswer
+    locations: QueryAnswer
 
 
 QUERIES: Mapping[str, str] = {
@@ -54,6 +54,7 @@ def collect(store: Store, run: str) -> Handshakes | None:
         return None
     values: dict[str, str | int] = {"run": run, "limit": MOST, **_ALL}
     statements = {
-        answer: put(store, sql.query(name, store.dialect), values) for answer, name in QUERIES.items()
+        answer: run_rendered(store, sql.query(name, store.dialect), values)
+        for answer, name in QUERIES.items()
     }
     return Handshakes(outcomes=outcomes, **statements)

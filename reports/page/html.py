@@ -21,7 +21,7 @@ from firstflight.system import files, spreadsheet
 from firstflight.system.terminal import lines
 from reports import wording
 from reports.figures import style, svg
-from reports.question import Answer
+from reports.question import QueryAnswer
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -30,7 +30,7 @@ Drawing = Callable[..., Figure]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PageFigure:
     """A figure on the page in two widths (one is visible), with its data and queries.
 
     `name`: the identifier, and the base name of the files; `source`: the figure in a paper, or empty.
@@ -43,7 +43,7 @@ class Drawn:
     wide: Markup
     narrow: Markup
     data: list[dict[str, Any]]
-    questions: tuple[tuple[str, Answer], ...]
+    questions: tuple[tuple[str, QueryAnswer], ...]
 
     @property
     def csv(self) -> str:
@@ -63,7 +63,7 @@ class Drawn:
         return [folder / f"{self.name}.{ending}" for ending in contents]
 
 
-def drawn(
+def draw_figure(
     name: str,
     draw: Drawing,
     data: list[dict[str, Any]],
@@ -71,16 +71,16 @@ def drawn(
     title: str,
     description: str,
     source: str = "",
-    **questions: Answer,
-) -> Drawn:
+    **questions: QueryAnswer,
+) -> PageFigure:
     """Draw a figure in both widths; `questions`: its answers, by the name of their SQL on the page."""
     wide, narrow = (
         Markup(svg.inline(draw(size=size), f"{name}-{size.name}", title, description)) for size in style.SIZES
     )
-    return Drawn(name, title, source, draw, wide, narrow, data, tuple(questions.items()))
+    return PageFigure(name, title, source, draw, wide, narrow, data, tuple(questions.items()))
 
 
-def write_figures(figures: Iterable[Drawn], folder: Path) -> list[Path]:
+def write_figures(figures: Iterable[PageFigure], folder: Path) -> list[Path]:
     """Write figures and their data to `folder` and return the paths."""
     return [path for figure in figures for path in figure.write(folder)]
 

@@ -57,7 +57,7 @@ def write_figures(gathered: Content | None, folder: Path) -> list[Path]:
 
 
 def render(
-    gathered: Content | None, drawn: Mapping[str, html.Drawn] | None = None, figures_at: str = ""
+    gathered: Content | None, drawn: Mapping[str, html.PageFigure] | None = None, figures_at: str = ""
 ) -> str:
     """Return the page as HTML. Without `gathered`, the page for a store without runs.
 
@@ -84,13 +84,13 @@ def _cdn_looks(gathered: Content) -> dict[str, style.Look]:
     return style.looks((row["cdn"], row["iack"] + row["coalesced"]) for row in gathered.outcomes.rows)
 
 
-def _figures(gathered: Content) -> dict[str, html.Drawn]:
+def _figures(gathered: Content) -> dict[str, html.PageFigure]:
     """Return a dict of figures, in reading order."""
     looks = _cdn_looks(gathered)
-    figures: dict[str, html.Drawn] = {}
+    figures: dict[str, html.PageFigure] = {}
 
     def add(name: str, draw: html.Drawing, data: list[dict[str, Any]], **about: Any) -> None:
-        figures[name] = html.drawn(name, draw, data, **about)
+        figures[name] = html.draw_figure(name, draw, data, **about)
 
     for name, where, number, delays in (
         ("delay-one-vantage", "one vantage point", 8, gathered.figure8),

@@ -13,7 +13,7 @@ _PASSWORD = re.compile(r"(://[^:/@\s\"]*):[^\s\"]*@")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class RunProvenance:
     """The run's manifest and settings from the store; empty mappings if the store lacks them."""
 
     run: str
@@ -94,14 +94,14 @@ class Provenance:
         return sorted(values)
 
 
-def read(run: str, rows: Sequence[Mapping[str, Any]]) -> Provenance:
+def read(run: str, rows: Sequence[Mapping[str, Any]]) -> RunProvenance:
     """Return the provenance of `run` from the answer to sql/run.sql; only its id if there is no row."""
     if not rows:
-        return Provenance(run, None, None, None, None, {}, {}, "")
+        return RunProvenance(run, None, None, None, None, {}, {}, "")
     row = rows[0]
     settings = _mapping(row["settings"])
     text = json.dumps(settings, indent=2, ensure_ascii=False) if settings else ""
-    return Provenance(
+    return RunProvenance(
         run=run,
         name=row["name"] or None,
         state=row["state"],

@@ -15,7 +15,7 @@ from firstflight.system.terminal import visible
 
 
 @dataclass(frozen=True)
-class Column:
+class PrintedColumn:
     """A column to print; `title` has two lines."""
 
     title: str
@@ -27,12 +27,12 @@ class Column:
         object.__setattr__(self, "cells", [visible(cell) for cell in self.cells])
 
 
-def drawn(columns: Sequence[Column], *, terminal: bool) -> str:
+def table_text(columns: Sequence[PrintedColumn], *, terminal: bool) -> str:
     """Return the table of `columns`, a line per row; `terminal`: use colours and lines."""
     return _drawn(columns) if terminal else _plain(columns)
 
 
-def _plain(columns: Sequence[Column]) -> str:
+def _plain(columns: Sequence[PrintedColumn]) -> str:
     """Format columns, each padded to its width, with two spaces between them."""
     padded: list[list[str]] = []
     for column in columns:
@@ -42,7 +42,7 @@ def _plain(columns: Sequence[Column]) -> str:
     return "".join("  ".join(cells).rstrip() + "\n" for cells in zip(*padded, strict=True))
 
 
-def _drawn(columns: Sequence[Column]) -> str:
+def _drawn(columns: Sequence[PrintedColumn]) -> str:
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in columns:
         table.add_column(escape(column.title), justify="right" if column.right else "left", no_wrap=True)

@@ -16,7 +16,7 @@ PUBLISHED = ("domains", "iack_share_max", "variation")
 
 
 @dataclass(frozen=True)
-class Row:
+class Table1Cdn:
     """A CDN. Shares are fractions from 0 to 1, `None` if nothing was counted; intervals are (low, high)."""
 
     cdn: str
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table1:
     """Table 1 for a run, and the numbers of vantage points and repetitions it covers."""
 
     run: str
@@ -49,14 +49,14 @@ class Table:
     repetitions: int
     resamples: int
     seed: int
-    rows: list[Row]
+    rows: list[Table1Cdn]
     shares_sql: str  # the query for counts and shares
     names_sql: str  # the query for the patterns that intervals are computed from
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return one dict per CDN, with the run as the first key, and published_* unless they are hidden."""
         published = {name: published_values.imc2024("table1", name) for name in PUBLISHED}
-        shown = published if published_values.shown() else {}
+        shown = published if published_values.are_shown() else {}
         return [
             {
                 "run": self.run,
@@ -73,7 +73,7 @@ def collect(
     *,
     resamples: int = bootstrap.RESAMPLES,
     seed: int = bootstrap.SEED,
-) -> Table:
+) -> Table1:
     """Collect Table 1 of `run` (`None`: the newest in the store). UsageError if it has no such probes."""
     run = chosen_run.choose(store, run, chosen_run.PROBES).run
     found = store.rows(
@@ -85,8 +85,8 @@ def collect(
         raise UsageError(
             f"the store in {store.location} has no probe of run {run}; `firstflight runs` lists runs"
         )
-    names = question.put(store, sql.query("name_patterns", store.dialect), {"run": run})
-    shares = question.put(store, sql.query("table1_report", store.dialect), {"run": run})
+    names = question.run_rendered(store, sql.query("name_patterns", store.dialect), {"run": run})
+    shares = question.run_rendered(store, sql.query("table1_report", store.dialect), {"run": run})
     rows = []
     for row in shares.rows:
         paper, strict = (
@@ -94,7 +94,7 @@ def collect(
             for way in (False, True)
         )
         rows.append(
-            Row(
+            Table1Cdn(
                 iack_share_max_interval=paper.share_max,
                 variation_interval=paper.variation,
                 strict_iack_share_max_interval=strict.share_max,
@@ -103,4 +103,4 @@ def collect(
             )
         )
     counted = found["vantages"], found["repetitions"]
-    return Table(run, *counted, resamples, seed, rows, shares.sql, names.sql)
+    return Table1(run, *counted, resamples, seed, rows, shares.sql, names.sql)

@@ -27,7 +27,7 @@ EXPONENT_ZERO = frozenset({"s2n-quic"})
 
 
 @dataclass(frozen=True)
-class Row:
+class Table3Row:
     """A server. `None`: no ACK frame in that space, or only in packets that could not be decrypted."""
 
     server: str
@@ -43,12 +43,12 @@ class Row:
     def as_dict(self) -> dict[str, Any]:
         """Return name and value of each column, for JSON lines, and published_* unless they are hidden."""
         row = asdict(self)
-        for name in PUBLISHED if published_values.shown() else ():
+        for name in PUBLISHED if published_values.are_shown() else ():
             row[f"published_{name}"] = published_values.imc2024("table3", name).get(self.server)
         return row
 
 
-def collect(folder: Path) -> tuple[list[Row], list[str]]:
+def collect(folder: Path) -> tuple[list[Table3Row], list[str]]:
     """Return one row per readable capture in `folder`, sorted by server, and one message per other capture.
 
     InputError if no capture is readable.
@@ -82,10 +82,10 @@ def _server(path: Path) -> str:
     return path.name.removesuffix(next(s for s in SUFFIXES if path.name.endswith(s)))
 
 
-def _row(server: str, connections: Sequence[Mapping[str, Any]]) -> Row:
+def _row(server: str, connections: Sequence[Mapping[str, Any]]) -> Table3Row:
     first: Mapping[str, Any] = min(connections, key=lambda row: row["start_time_ns"], default={})
     raw = first.get("initial_ack_delay_raw")
-    return Row(
+    return Table3Row(
         server=server,
         initial_ack_delay_raw=raw,
         initial_ack_delay_ms=_ms(first.get("initial_ack_delay_us")),

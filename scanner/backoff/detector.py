@@ -23,7 +23,7 @@ CHANCE = 0.01
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PauseVerdict:
     """An AS with a risen share of `sign`.
 
     `baseline` and `window` are (probes with the sign, all probes), for the AS's first minutes and for the
@@ -122,7 +122,7 @@ class Detector:
         if asn in self._networks:
             self._networks[asn].clear()
 
-    def verdicts(self) -> Iterator[Verdict]:
+    def verdicts(self) -> Iterator[PauseVerdict]:
         """Yield a verdict for each AS with new outcomes since the last call and a risen share."""
         updated, self._updated = self._updated, set()
         for asn in sorted(updated):
@@ -130,7 +130,7 @@ class Detector:
             if verdict is not None:
                 yield verdict
 
-    def _verdict(self, asn: int, network: _Network) -> Verdict | None:
+    def _verdict(self, asn: int, network: _Network) -> PauseVerdict | None:
         # Probes finish out of order, because an answer arrives sooner than a timeout.
         network.slide(math.floor(network.newest_ns - self._window_ns))
         if network.tally.probes < self._settings.least_probes:
@@ -138,7 +138,7 @@ class Detector:
         for sign in SIGNS:
             baseline, window = network.baseline.of(sign), network.tally.of(sign)
             if self._has_risen(baseline, window):
-                return Verdict(asn, sign, baseline, window, network.window[0] >> 2)
+                return PauseVerdict(asn, sign, baseline, window, network.window[0] >> 2)
         return None
 
     def _has_risen(self, baseline: tuple[int, int], window: tuple[int, int]) -> bool:

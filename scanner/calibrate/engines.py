@@ -13,14 +13,17 @@ from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.system import files
 from scanner.calibrate.pairs import PROBE
-from scanner.driver import between, prober, process
+from scanner.driver import engine_pause, prober, process
 from scanner.driver.arguments import Options, argument_list, derive, number, shared_options
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment, resume_flag
 
 NAME = "calibrate"
 KEPT = "finished results are kept, and --resume continues"
-ENGINES = {PROBE: process.Engine("prober", KEPT), "handshake": process.Engine("handshake engine", KEPT)}
+ENGINES = {
+    PROBE: process.EngineTexts("prober", KEPT),
+    "handshake": process.EngineTexts("handshake engine", KEPT),
+}
 # Minimum pause in seconds, with which limits per second hold across two engines.
 _SECOND = 1.0
 
@@ -28,7 +31,7 @@ _SECOND = 1.0
 def pause_s(settings: Settings) -> float:
     """Return the minimum seconds between two engines, as the limits require."""
     is_limited = settings.probe.per_address_rate or settings.probe.per_prefix_rate
-    return max(settings.calibrate.gap_s, _SECOND if is_limited else 0.0, between.pause_s(settings))
+    return max(settings.calibrate.gap_s, _SECOND if is_limited else 0.0, engine_pause.pause_s(settings))
 
 
 def is_done(folder: Path, targets: int) -> bool:
@@ -49,7 +52,7 @@ def send(run: Run, key: StageKey, side: str, folder: Path, targets: int, watch: 
     First waits for the pause between two engines. `watch`: see `process.run`. Raise Interrupted after a stop,
     and FirstflightError if the engine failed or omitted targets.
     """
-    between.wait(run, pause_s(run.settings), KEPT)
+    engine_pause.wait(run, pause_s(run.settings), KEPT)
     with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
     argv = (_probe if side == PROBE else _handshake)(run, key, folder)
@@ -89,7 +92,7 @@ def _handshake(run: Run, key: StageKey, folder: Path) -> list[str]:
     vantage = settings.vantage_named(key.vantage)
     options: Options = [
         ("--targets", folder / "targets.csv"),
-        ("--rate", number(settings.calibrate.rate / key.shard.of)),
+        ("--rate", number(settings.calibrate.rate / key.shard.count)),
         ("--timeout", number(settings.handshake.timeout_s)),
         ("--ports", settings.ports_at(vantage, shard=key.shard)),
         ("--seed", _seed(run, key, folder)),

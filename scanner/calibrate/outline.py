@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from firstflight.run.outline import Known, Outline, drawn_names, drawn_words
+from firstflight.run.outline import Known, Outline, sampled_names, sampling_text
 from firstflight.settings import Settings, Vantage
 from scanner.driver.outline import handshake_traffic, probe_traffic
 
@@ -13,13 +13,13 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     """Return the maximum number of pairs. A pair is a probe with one attempt and a handshake."""
     calibrate = settings.calibrate
     line = (
-        f"pairs of a probe and a handshake: {drawn_words(calibrate, known.names)}, in blocks of "
+        f"pairs of a probe and a handshake: {sampling_text(calibrate, known.names)}, in blocks of "
         f"{calibrate.block}; at most {calibrate.rate:g} connections per second and vantage point"
     )
     sections = ("calibrate", "handshake")
     if known.names is None:
         return Outline((line,), sections=sections)
-    pairs = drawn_names(calibrate, known.names) * len(settings.probe.families)
+    pairs = sampled_names(calibrate, known.names) * len(settings.probe.families)
     per_pair = probe_traffic(settings.probe, 1) + handshake_traffic(settings.handshake)
     return Outline(
         (line,), traffic=per_pair.times(pairs), seconds=_seconds(settings, pairs), sections=sections

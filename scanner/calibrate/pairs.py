@@ -30,7 +30,7 @@ _SOURCE = {PROBE: "prober", HANDSHAKE: "handshake"}
 Mask = npt.NDArray[np.bool_]
 
 
-class Step(NamedTuple):
+class EngineStep(NamedTuple):
     """One run of an engine: its folder, its side, and whether it takes the pairs with the probe first."""
 
     name: str
@@ -43,10 +43,10 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("1-probe", PROBE, True),
-    Step("2-handshake", HANDSHAKE, False),
-    Step("3-handshake", HANDSHAKE, True),
-    Step("4-probe", PROBE, False),
+    EngineStep("1-probe", PROBE, True),
+    EngineStep("2-handshake", HANDSHAKE, False),
+    EngineStep("3-handshake", HANDSHAKE, True),
+    EngineStep("4-probe", PROBE, False),
 )
 
 

@@ -84,11 +84,11 @@ def _true(values: pa.Array | pa.ChunkedArray) -> int:
 
 
 def _rows(
-    run: Run, key: StageKey, plan: pa.Table, common: merge.Provenance, mapper: Mapper
+    run: Run, key: StageKey, plan: pa.Table, common: merge.StageProvenance, mapper: Mapper
 ) -> Iterator[pa.Table]:
     yield records.load(KIND).arrow_schema().empty_table()
     for path in pairs.done(run.layout.stage("calibrate", key)):
         block = read_segment(path)
         asn, cdn = merge.origins(block, mapper)
         columns = merge.stage_columns(common, merge.own_rows(block, plan))
-        yield merge.in_order(KIND, block, columns | {"asn": asn, "cdn": cdn})
+        yield merge.ordered_columns(KIND, block, columns | {"asn": asn, "cdn": cdn})

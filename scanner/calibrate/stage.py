@@ -24,10 +24,10 @@ from firstflight.system.progress import Progress
 from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS
-from scanner.drawn import DrawnStage
 from scanner.driver import choose, leftovers, process
 from scanner.driver.segments import closed_segments
 from scanner.records import finished
+from scanner.sampled import SampledStage
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -39,7 +39,7 @@ def stage(run: Run, key: StageKey) -> None:
     CalibrateStage(run, key).execute()
 
 
-class CalibrateStage(DrawnStage):
+class CalibrateStage(SampledStage):
     """The stage at one key. The results are pairs, in blocks."""
 
     name = NAME
@@ -61,7 +61,7 @@ class CalibrateStage(DrawnStage):
         def limit() -> str | None:
             return process.limit_of(current)
 
-        with Progress(self.folder, self.shown, 2 * plan.num_rows, limit) as progress:
+        with Progress(self.folder, self.progress_label, 2 * plan.num_rows, limit) as progress:
             for number, block in pairs.blocks(plan, settings.calibrate.block):
                 if pairs.path(self.folder, number).is_file():
                     contacts += 2 * block.num_rows
@@ -86,7 +86,7 @@ class CalibrateStage(DrawnStage):
         with files.explain_os_errors(step):
             step.mkdir(parents=True, exist_ok=True)
         choose.write_targets(
-            choose.only(block, mask, step),
+            choose.select_rows(block, mask, step),
             self.port,
             step / "targets.csv",
             self.mapper.asn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from pathlib import Path
 
-from firstflight.egress.shared_limits import Turn
+from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.layout import StageKey
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries
@@ -21,7 +21,7 @@ def shared_options(
     vantage: Vantage,
     folder: Path,
     *,
-    turn: Turn | None = None,
+    turn: ProbeTurn | None = None,
     clock: Offset | None = None,
 ) -> Options:
     """Return the options that all engines with measured hosts share: files, limits, lists, contact.

@@ -22,7 +22,7 @@ _ICMP6_ERRORS = "(ip6[40] >= 1 and ip6[40] <= 4)"
 
 def probe_capture(
     run: Run, key: StageKey, probes: int, ports: str | None = None
-) -> AbstractContextManager[capture.Capture | None]:
+) -> AbstractContextManager[capture.TcpdumpCapture | None]:
     """Return the capture for a key's probes; a context of `None` if the settings disable it.
 
     `probes`: the maximum number of probes, which limits the capture's size (`budget`). `ports`: their source
@@ -33,7 +33,7 @@ def probe_capture(
     if not settings.capture.enabled:
         return nullcontext()
     folder = run.layout.stage("capture", key)
-    return capture.Capture(
+    return capture.TcpdumpCapture(
         capture_files.next_path(folder),
         vantage.interface or capture.default_interface(),
         answers_to(ports or settings.ports_at(vantage, shard=key.shard), settings.probe.port),

@@ -68,10 +68,10 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scrat
         return answers
     mask = np.ones(answers.num_rows, dtype=bool)
     mask[repeats] = False
-    return only(answers, mask, scratch)
+    return select_rows(answers, mask, scratch)
 
 
-def only(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
+def select_rows(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
     """Return the rows in a plan that are set in `mask`, numbered again, mapped like the plan."""
     return mapped(_selected(plan, mask), PLAN, scratch)
 

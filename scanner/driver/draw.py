@@ -17,7 +17,7 @@ from firstflight.as_map import Mapper
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
-from firstflight.settings import Drawn
+from firstflight.settings import SampledNames
 from firstflight.shard import Shard
 from scanner.driver import choose
 from scanner.driver.mapped import rows_at
@@ -38,18 +38,18 @@ def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -
     """Return the probe stage's addresses of `key`, restricted to the names that `section` samples.
 
     `section`: the section of the settings with share, cdn and limit. `scratch`: a folder for a temporary
-    file. Raise InputError if the names are not resolved, and UsageError like `drawn`.
+    file. Raise InputError if the names are not resolved, and UsageError like `sampled_rows`.
     """
     chosen = choose.resolved(run, key, scratch)
-    mask = drawn(
+    mask = sampled_rows(
         chosen, getattr(run.settings, section), int(run.manifest["seed"]), mapper, key.shard, section=section
     )
-    return choose.only(chosen, mask, scratch)
+    return choose.select_rows(chosen, mask, scratch)
 
 
-def drawn(
+def sampled_rows(
     plan: pa.Table,
-    settings: Drawn,
+    settings: SampledNames,
     seed: int,
     mapper: Mapper,
     shard: Shard,
@@ -73,7 +73,9 @@ def drawn(
     if settings.cdn:
         mask &= _of_cdns(plan, mask, frozenset(settings.cdn), mapper)
     if settings.limit is not None:
-        limit = settings.limit * (shard.index + 1) // shard.of - settings.limit * shard.index // shard.of
+        limit = (
+            settings.limit * (shard.index + 1) // shard.count - settings.limit * shard.index // shard.count
+        )
         mask &= np.isin(numbers, np.unique(numbers[mask])[:limit])
     return mask
 

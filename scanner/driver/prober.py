@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firstflight.egress.shared_limits import Turn
+from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.settings import Settings, Vantage
 from firstflight.shard import WHOLE, Shard
 from firstflight.system.clock import Offset
 from scanner.driver.arguments import Options, argument_list, number, shared_options
-from scanner.driver.process import Engine
+from scanner.driver.process import EngineTexts
 from scanner.driver.segments import resume_flag
 
-PROBER = Engine("prober", "finished results are kept, and --resume continues")
+PROBER = EngineTexts("prober", "finished results are kept, and --resume continues")
 
 
 def arguments(
@@ -24,7 +24,7 @@ def arguments(
     cid_key: str,
     listed: bool = True,
     ports: str | None = None,
-    turn: Turn | None = None,
+    turn: ProbeTurn | None = None,
     clock: Offset | None = None,
     shard: Shard = WHOLE,
     initial_size: int | None = None,

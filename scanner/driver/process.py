@@ -24,11 +24,11 @@ STATE = "engine.json"
 """File in an engine's folder with the progress and current limit, while it runs."""
 
 
-class Engine(NamedTuple):
+class EngineTexts(NamedTuple):
     """An engine in messages: its name, and a text about its results after a stop."""
 
     name: str
-    kept: str
+    after_stop: str
 
 
 class EngineFailed(FirstflightError):
@@ -57,7 +57,7 @@ def run(
     log: Path,
     feed: Feed,
     watch: Callable[[], None],
-    engine: Engine,
+    engine: EngineTexts,
     *,
     longest_s: float,
 ) -> None:
@@ -74,7 +74,7 @@ def run(
 
         def check() -> None:
             if signalled():
-                raise Interrupted(f"stopped by a signal; {engine.kept}")
+                raise Interrupted(f"stopped by a signal; {engine.after_stop}")
 
         def look() -> None:
             check()
@@ -85,7 +85,7 @@ def run(
     if status in (0, 1):
         return
     if status == 130:
-        raise Interrupted(f"the {engine.name} was stopped by a signal; {engine.kept}")
+        raise Interrupted(f"the {engine.name} was stopped by a signal; {engine.after_stop}")
     reason = _last_line(log) or f"ended with status {status}"
     if status == 2:
         raise UsageError(f"the {engine.name} refused: {reason}")

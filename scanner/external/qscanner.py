@@ -24,7 +24,7 @@ LAST_S = 120.0
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScanOptions:
     """A scan's options. `folder` must be new and gets the files. `rate`: connections per second."""
 
     folder: Path
@@ -32,7 +32,7 @@ class Scan:
     program: str = "qscanner"
 
 
-class Target(NamedTuple):
+class ScanTarget(NamedTuple):
     """An address, the name for SNI (may be empty) and a port."""
 
     ip: str
@@ -40,7 +40,7 @@ class Target(NamedTuple):
     port: int
 
 
-def targets(path: Path) -> list[Target]:
+def targets(path: Path) -> list[ScanTarget]:
     """Read a CSV file with the header `ip,domain,port`, as for `probe`. InputError with an invalid line."""
     with files.explain_os_errors(path), path.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
@@ -49,7 +49,7 @@ def targets(path: Path) -> list[Target]:
         return [_target(row, path, rows.line_num) for row in rows]
 
 
-def _target(row: dict[str, str], path: Path, line: int) -> Target:
+def _target(row: dict[str, str], path: Path, line: int) -> ScanTarget:
     import ipaddress
 
     try:
@@ -61,12 +61,12 @@ def _target(row: dict[str, str], path: Path, line: int) -> Target:
         raise InputError(f"{path}: line {line}: {error}; nothing was sent") from error
     domain = (row["domain"] or "").strip()
     try:
-        return Target(str(address), domain and normalise(domain), port)
+        return ScanTarget(str(address), domain and normalise(domain), port)
     except NotAName as error:
         raise InputError(f"{path}: line {line}: {error}; nothing was sent") from error
 
 
-def write_input(listed: Iterable[Target], permitted: Permitted, path: Path) -> tuple[int, int]:
+def write_input(listed: Iterable[ScanTarget], permitted: Permitted, path: Path) -> tuple[int, int]:
     """Write QScanner's input file with the targets that may be contacted. Return (written, blocked)."""
     written = blocked = 0
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -81,7 +81,7 @@ def write_input(listed: Iterable[Target], permitted: Permitted, path: Path) -> t
     return written, blocked
 
 
-def arguments(scan: Scan, listed: Path) -> list[str]:
+def arguments(scan: ScanOptions, listed: Path) -> list[str]:
     """Return QScanner's command line. Its bucket holds a tenth of a second, or one connection."""
     size = max(1, int(scan.rate / _REFILLS))
     refill_ms = max(1, round(1000 * size / scan.rate))
@@ -91,7 +91,7 @@ def arguments(scan: Scan, listed: Path) -> list[str]:
     ]
 
 
-def run(scan: Scan, listed: Path, count: int, last_s: float = LAST_S) -> None:
+def run(scan: ScanOptions, listed: Path, count: int, last_s: float = LAST_S) -> None:
     """Run QScanner with `count` targets, at most `last_s` seconds longer than the rate needs for them.
 
     UsageError if it is missing, FirstflightError if it fails or does not end, Interrupted on Ctrl-C.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from firstflight.errors import UsageError
 
 
-class Route(NamedTuple):
+class KernelRoute(NamedTuple):
     """Interface, source address, and Ethernet address of the next hop (`None` if the kernel lacks it)."""
 
     interface: str
@@ -17,7 +17,7 @@ class Route(NamedTuple):
     gateway_mac: str | None
 
 
-def to(address: str) -> Route:
+def to(address: str) -> KernelRoute:
     """Return the kernel's route to an IPv4 address. Sends no packet. Raise UsageError without a route."""
     try:
         (route,) = _ip("route", "get", address)
@@ -26,7 +26,7 @@ def to(address: str) -> Route:
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         raise UsageError(f"this machine has no route to {address}; nothing was sent") from error
     macs = [entry["lladdr"] for entry in neighbours if "lladdr" in entry]
-    return Route(interface, source, macs[0] if macs else None)
+    return KernelRoute(interface, source, macs[0] if macs else None)
 
 
 def _ip(*arguments: str) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstflight.run.outline import Known, Outline, drawn_names, drawn_words
+from firstflight.run.outline import Known, Outline, sampled_names, sampling_text
 from firstflight.settings import Settings, Vantage
 from scanner.driver.outline import handshake_traffic
 
@@ -11,13 +11,13 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     """Return the maximum number of handshakes and their traffic."""
     handshake = settings.handshake
     line = (
-        f"handshakes: {drawn_words(handshake, known.names)}, one HTTP/3 HEAD request of {handshake.path} "
+        f"handshakes: {sampling_text(handshake, known.names)}, one HTTP/3 HEAD request of {handshake.path} "
         f"each; at most {handshake.rate:g} per second and vantage point"
     )
     sections = ("handshake",)
     if known.names is None:
         return Outline((line,), sections=sections)
-    targets = drawn_names(handshake, known.names) * len(settings.probe.families)
+    targets = sampled_names(handshake, known.names) * len(settings.probe.families)
     connections = 2 if handshake.second else 1
     seconds = connections * targets / handshake.rate + connections * handshake.timeout_s
     return Outline(

@@ -71,7 +71,7 @@ def write(
         (KINDS[1], _certificates(folder / "segments")),
         (KINDS[2], _responses(folder / "segments", rows)),
     ):
-        stamped = (merge.in_order(kind, table, _repeated(stamp, table)) for table in blocks)
+        stamped = (merge.ordered_columns(kind, table, _repeated(stamp, table)) for table in blocks)
         report.facts[kind] = _write(run, key, report, kind, stamped)
     report.warnings = list(dict.fromkeys(report.warnings))
 
@@ -95,7 +95,7 @@ def _write(run: Run, key: StageKey, report: StageReport, kind: str, tables: Iter
 def _handshakes(
     rows: Rows,
     plan: pa.Table,
-    common: merge.Provenance,
+    common: merge.StageProvenance,
     mapper: Mapper,
     aliases: Aliases,
     paused: list[pauses.Pause],
@@ -106,7 +106,7 @@ def _handshakes(
         flags = {"network_paused_at": pauses.paused_at(block, asn, paused)}
         origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, "cdn_by_cname": aliases.cdns(block)}
         origin["capture_file"] = pa.nulls(block.num_rows, pa.string())
-        yield merge.in_order(
+        yield merge.ordered_columns(
             KINDS[0], block, merge.stage_columns(common, merge.own_rows(block, plan)) | origin | flags
         )
 

@@ -15,10 +15,10 @@ from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
-from scanner.drawn import DrawnEngineStage
 from scanner.driver import process
 from scanner.driver.arguments import Options, derive
 from scanner.handshake import records
+from scanner.sampled import SampledEngineStage
 
 RULES_FILE = "cdn_rules.json"
 """The CDN rules in force, in the engine's format."""
@@ -34,11 +34,11 @@ def stage(run: Run, key: StageKey) -> None:
     HandshakeStage(run, key).execute()
 
 
-class HandshakeStage(DrawnEngineStage):
+class HandshakeStage(SampledEngineStage):
     """The stage at one key."""
 
     name = "handshake"
-    engine = process.Engine("handshake engine", "finished results are kept, and --resume continues")
+    engine = process.EngineTexts("handshake engine", "finished results are kept, and --resume continues")
     cdn_by_answer = True
 
     @property

@@ -22,7 +22,7 @@ from scanner.imports.table import read
 _LINES = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
 
 
-class Chains:
+class ImportedChains:
     """Reads tls_certificates.csv. A context manager that removes the copy at the end."""
 
     def __init__(self, path: Path, scratch: Path, methods: Methods) -> None:

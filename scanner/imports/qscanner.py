@@ -23,8 +23,8 @@ from firstflight.cdn import edge
 from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
 from scanner.imports import failures, transport_parameters
-from scanner.imports.chains import Chains
-from scanner.imports.table import Beside, Line, read
+from scanner.imports.chains import ImportedChains
+from scanner.imports.table import PartialTable, TableLine, read
 
 CONNECTIONS, PARAMETERS = "quic_connection_info.csv", "quic_shared_config.csv"
 TLS, CERTIFICATES, HEADERS = "tls_shared_config.csv", "tls_certificates.csv", "http_header.csv"
@@ -45,7 +45,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Target:
+class TargetRows:
     """A target's rows. `certificates` are the certificates that no earlier target sent."""
 
     handshake: Row
@@ -53,7 +53,7 @@ class Target:
     certificates: list[Row] = field(default_factory=list)
 
 
-class Rejected(Exception):
+class LineRejected(Exception):
     """The reason why a line is not used."""
 
 
@@ -82,24 +82,26 @@ class QScanner:
             raise InputError(f"{path} has no connection with a startTime")
         return f"{datetime.fromtimestamp(first, UTC):%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:6]}"
 
-    def targets(self, scratch: Path) -> Iterator[Target]:
+    def targets(self, scratch: Path) -> Iterator[TargetRows]:
         """Yield all targets. Raise InputError for a file that cannot be read or belongs to another run.
 
         `scratch`: a folder for a temporary copy of the certificates.
         """
-        with Chains(self.folder / CERTIFICATES, scratch, self._methods) as chains:
-            tls, headers = Beside(self.folder / TLS), Beside(self.folder / HEADERS)
+        with ImportedChains(self.folder / CERTIFICATES, scratch, self._methods) as chains:
+            tls, headers = PartialTable(self.folder / TLS), PartialTable(self.folder / HEADERS)
             for line in read(self.folder / CONNECTIONS):
-                tls_line, fields = tls.one(line.key), headers.each(line.key, "Header")
+                tls_line, fields = tls.row_of(line.key), headers.rows_of(line.key, "Header")
                 try:
                     yield _target(line, tls_line, fields, chains, self._methods)
-                except Rejected as why:
+                except LineRejected as why:
                     self.rejected.append((line.number, str(why)))
             for file in (tls, headers):
                 file.check_end(CONNECTIONS)
 
 
-def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains, methods: Methods) -> Target:
+def _target(
+    line: TableLine, tls: TableLine | None, fields: list[TableLine], chains: ImportedChains, methods: Methods
+) -> TargetRows:
     values = line.values
     row: Row = {
         "domain": values.get("hostname") or "",
@@ -110,7 +112,7 @@ def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains, me
     failed = values.get("errorMessage") or ""
     row |= failures.of(failed)
     if failed:
-        return Target(row)
+        return TargetRows(row)
     row |= {
         "outcome": "done",
         "stage": "response" if fields else "handshake",
@@ -139,7 +141,7 @@ def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains, me
             "headers": json.dumps(list(header_values.items()), ensure_ascii=False, separators=(",", ":")),
             **{name.replace("-", "_"): header_values.get(name) for name in FIELDS},
         }
-    return Target(row, response, certificates)
+    return TargetRows(row, response, certificates)
 
 
 def _negotiated(tls: dict[str, str]) -> Row:
@@ -159,7 +161,7 @@ def _negotiated(tls: dict[str, str]) -> Row:
         try:
             parameters = transport_parameters.parsed(extensions[QUIC_TRANSPORT_PARAMETERS])
         except ValueError as error:
-            raise Rejected(str(error)) from error
+            raise LineRejected(str(error)) from error
         row |= _of_parameters(parameters)
     return row
 
@@ -185,27 +187,27 @@ def _extensions(text: str) -> dict[int, bytes]:
             int(kind): base64.b64decode(data + "=" * (-len(data) % 4), validate=True) for kind, data in pairs
         }
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:
-        raise Rejected("serverEncryptedExtensions cannot be read") from error
+        raise LineRejected("serverEncryptedExtensions cannot be read") from error
 
 
 def _address(text: str) -> str:
     try:
         ipaddress.ip_address(text)
     except ValueError as error:
-        raise Rejected(f"{text[:60]!r} is not an address") from error
+        raise LineRejected(f"{text[:60]!r} is not an address") from error
     return text
 
 
 def _integer(values: dict[str, str], name: str, maximum: int) -> int:
     text = values.get(name) or ""
     if not text.isdecimal() or len(text) > _DIGITS or int(text) > maximum:
-        raise Rejected(f"{name} is {text[:60]!r}")
+        raise LineRejected(f"{name} is {text[:60]!r}")
     return int(text)
 
 
 def _hex(text: str) -> int:
     if not re.fullmatch(r"[0-9a-fA-F]{1,8}", text):
-        raise Rejected(f"quicVersion is {text[:60]!r}")
+        raise LineRejected(f"quicVersion is {text[:60]!r}")
     return int(text, 16)
 
 

@@ -16,7 +16,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row in a file, and the number of the row's last line. `key` identifies the target."""
 
     number: int
@@ -24,21 +24,21 @@ class Line:
     values: dict[str, str]
 
 
-def read(path: Path) -> Iterator[Line]:
+def read(path: Path) -> Iterator[TableLine]:
     """Yield the rows in a file with a header. InputError if it is unreadable or not a CSV file."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             reader = csv.DictReader(file, restkey="", restval="")
             for values in reader:
                 values.pop("", None)  # fields without a name in the header
-                yield Line(reader.line_num, tuple(values.get(name, "") for name in _KEY), values)
+                yield TableLine(reader.line_num, tuple(values.get(name, "") for name in _KEY), values)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except csv.Error as error:
         raise InputError(f"{path} is not a CSV file: {error}") from error
 
 
-class Beside:
+class PartialTable:
     """A file with rows for some targets of another file, in the same order. A missing file has no rows."""
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Beside:
         self._rows = read(path) if path.exists() else iter(())
         self._next = next(self._rows, None)
 
-    def one(self, key: Key) -> Line | None:
+    def row_of(self, key: Key) -> TableLine | None:
         """Return the next row if it belongs to the target."""
         line = self._next
         if line is None or line.key != key:
@@ -54,16 +54,16 @@ class Beside:
         self._next = next(self._rows, None)
         return line
 
-    def each(self, key: Key, by: str) -> list[Line]:
+    def rows_of(self, key: Key, by: str) -> list[TableLine]:
         """Return the next rows while they belong to the target and differ in column `by`.
 
         Raise InputError if the file has no such column.
         """
         if self._next is not None and by not in self._next.values:
             raise InputError(f"{self._path} has no column {by}: it is not a QScanner file")
-        lines: dict[str, Line] = {}
+        lines: dict[str, TableLine] = {}
         while self._next is not None and self._next.values.get(by, "") not in lines:
-            row = self.one(key)
+            row = self.row_of(key)
             if row is None:
                 break
             lines[row.values.get(by, "")] = row

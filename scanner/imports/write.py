@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firstflight.system import files
-from scanner.imports.qscanner import Row, Target
+from scanner.imports.qscanner import Row, TargetRows
 from schemas import records
 
 KINDS = ("quic_handshake", "certificate", "http3_response")
@@ -21,7 +21,7 @@ KINDS = ("quic_handshake", "certificate", "http3_response")
 BATCH = 4096
 
 
-class RecordFile:
+class RecordFileWriter:
     """Context manager for a record file. Rows are written one by one; the file appears when it is complete.
 
     `stamp`: values of columns that all rows share. Other missing values in a row are null.
@@ -63,12 +63,12 @@ class RecordFile:
         self._waiting = []
 
 
-def write(targets: Iterable[Target], out: Path, stamp: Row) -> dict[str, Any]:
+def write(targets: Iterable[TargetRows], out: Path, stamp: Row) -> dict[str, Any]:
     """Write a file for each of KINDS to the folder `out`. Return the rows by kind, and by outcome."""
     outcomes: Counter[str] = Counter()
     with ExitStack() as stack:
         handshakes, certificates, responses = (
-            stack.enter_context(RecordFile(out / f"{kind}.parquet", kind, stamp)) for kind in KINDS
+            stack.enter_context(RecordFileWriter(out / f"{kind}.parquet", kind, stamp)) for kind in KINDS
         )
         for target in targets:
             handshakes.add(target.handshake)

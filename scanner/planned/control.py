@@ -100,7 +100,7 @@ def write_slots(
     folder: Path, probed: dict[int, dict[str, Any]], common: dict[str, Any], mapper: Mapper
 ) -> Path | None:
     """Write the watch_slot records for a probe stage's control names. Return `None` without such names."""
-    fed = list(planned_records.fed(folder))
+    fed = list(planned_records.feeder_log(folder))
     if not fed:
         return None
     origin: Callable[[str], tuple[int | None, str | None]] = mapper.origin

@@ -26,19 +26,19 @@ AHEAD_NS = 2 * SECOND_NS
 
 
 @dataclass(frozen=True)
-class Series:
-    """A name that is probed every `interval_ns`; series `index` of `of` that share the interval."""
+class ProbeSeries:
+    """A name that is probed every `interval_ns`; series `index` of `count` that share the interval."""
 
     purpose: Purpose
     domain: str
     family: int
     interval_ns: int
     index: int
-    of: int
+    count: int
 
     def times(self, start_ns: int) -> Iterator[int]:
         """Yield planned times (UTC, ns) from `start_ns` on, without end."""
-        offset = self.interval_ns * self.index // self.of
+        offset = self.interval_ns * self.index // self.count
         first = -(-(start_ns - offset) // self.interval_ns)
         while True:
             yield first * self.interval_ns + offset
@@ -51,7 +51,7 @@ class PlannedProbe:
 
     number: int
     planned_ns: int
-    series: Series
+    series: ProbeSeries
 
 
 def series(
@@ -60,12 +60,12 @@ def series(
     families: Sequence[int],
     interval_s: float,
     vantage: tuple[int, int],
-) -> list[Series]:
+) -> list[ProbeSeries]:
     """Return the series of `names` at vantage point number `vantage[0]` of `vantage[1]`."""
     pairs = [(name, family) for name in names for family in families]
     vantage_index, vantages = vantage
     return [
-        Series(
+        ProbeSeries(
             purpose,
             name,
             family,
@@ -78,11 +78,11 @@ def series(
 
 
 def plan(
-    all_series: Sequence[Series], start_ns: int, end_ns: int | None = None, first: int = 0
+    all_series: Sequence[ProbeSeries], start_ns: int, end_ns: int | None = None, first: int = 0
 ) -> Iterator[PlannedProbe]:
     """Yield the probes of several series in time order, from `start_ns` to before `end_ns` (or endlessly)."""
 
-    def timed(index: int, series: Series) -> Iterator[tuple[int, int]]:
+    def timed(index: int, series: ProbeSeries) -> Iterator[tuple[int, int]]:
         for planned in series.times(start_ns):
             if end_ns is not None and planned >= end_ns:
                 return

@@ -27,7 +27,7 @@ def of_segments(segments: pa.Table) -> dict[int, dict[str, Any]]:
     return {row["target"] - FIRST_SLOT: row for row in rows.to_pylist()}
 
 
-def fed(folder: Path) -> Iterable[dict[str, Any]]:
+def feeder_log(folder: Path) -> Iterable[dict[str, Any]]:
     """Return the entries of the feeder's log: the slots that became due."""
     return read_log(folder / LOG)
 

@@ -13,7 +13,7 @@ from firstflight.run.accounting import NOT_SENT
 
 
 @dataclass(frozen=True)
-class Counts:
+class OutcomeCounts:
     """Numbers of rows with at least one attempt, and of rows by outcome."""
 
     sent: int
@@ -24,7 +24,7 @@ class Counts:
         return {"sent": self.sent, **dict(sorted(self.by_outcome.items()))}
 
 
-def of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Counts:
+def of(tables: Iterable[pa.Table | pa.RecordBatch]) -> OutcomeCounts:
     """Count the rows of tables with the columns `outcome` and `attempts`."""
     by_outcome: Counter[str] = Counter()
     sent = 0
@@ -32,7 +32,7 @@ def of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Counts:
         for entry in pc.value_counts(rows["outcome"]).to_pylist():
             by_outcome[str(entry["values"])] += int(entry["counts"])
         sent += pc.sum(pc.greater(rows["attempts"], 0).cast(pa.uint32())).as_py() or 0
-    return Counts(sent, dict(by_outcome))
+    return OutcomeCounts(sent, dict(by_outcome))
 
 
 def of_connections(tables: Iterable[pa.Table | pa.RecordBatch]) -> dict[str, int]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import FirstflightError
 from firstflight.layout import REPORT, StageKey
-from firstflight.run.report import Rejected, StageReport
+from firstflight.run.report import StageReport, UnusedLine
 from firstflight.system import files
 from scanner.driver.choose import FIRST_LINE
 from scanner.driver.mapped import slices
@@ -22,7 +22,7 @@ from scanner.driver.mapped import slices
 
 def rejected(
     with_row: npt.NDArray[np.uint32], targets: int, summary: dict[str, Any], reason: str
-) -> list[Rejected]:
+) -> list[UnusedLine]:
     """Return the lines of targets.csv without a row, with `reason`, if the engine rejected the same number.
 
     `with_row`: the lines that have a row. `targets`: the number of lines.
@@ -33,7 +33,7 @@ def rejected(
         is_missing[indices[(indices >= 0) & (indices < targets)]] = False
     if np.count_nonzero(is_missing) != summary["rejected"]:
         return []  # rows are missing for another reason: the totals will not match
-    return [Rejected(line=int(index) + FIRST_LINE, reason=reason) for index in np.flatnonzero(is_missing)]
+    return [UnusedLine(line=int(index) + FIRST_LINE, reason=reason) for index in np.flatnonzero(is_missing)]
 
 
 def account(

@@ -24,7 +24,7 @@ from schemas import records
 
 
 @dataclass(frozen=True)
-class Provenance:
+class StageProvenance:
     """The values that all rows from a probe stage share."""
 
     key: StageKey
@@ -39,7 +39,7 @@ class Provenance:
 def merge(
     segments: pa.Table,
     plan: pa.Table,
-    provenance: Provenance,
+    provenance: StageProvenance,
     *,
     mapper: Mapper,
     captures: Sequence[CaptureRecord],
@@ -58,7 +58,7 @@ def merge(
     plan_rows = own_rows(segments, plan) if slots is None else _checked(segments, plan)
     asn, cdn = origins(segments, mapper)
     length = segments.num_rows
-    return in_order(
+    return ordered_columns(
         "quic_probe",
         segments,
         {
@@ -84,7 +84,7 @@ def own_rows(segments: pa.Table, plan: pa.Table) -> pa.Table:
     return _checked(segments, rows_at(plan, indices))
 
 
-def stage_columns(provenance: Provenance, plan_rows: pa.Table) -> dict[str, Any]:
+def stage_columns(provenance: StageProvenance, plan_rows: pa.Table) -> dict[str, Any]:
     """Return the columns that a stage adds to any engine's rows: identity and provenance.
 
     `plan_rows` has list_id, rank and resolver of each row.
@@ -107,7 +107,7 @@ def stage_columns(provenance: Provenance, plan_rows: pa.Table) -> dict[str, Any]
     return columns | {name: plan_rows[name] for name in ("list_id", "rank", "resolver")}
 
 
-def in_order(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
+def ordered_columns(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
     """Return the columns in a record file of `kind`, from the segments or else from the stage."""
     schema = records.load(kind).arrow_schema()
     columns = [

@@ -18,10 +18,10 @@ from scanner.records import merge
 WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
-def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Path) -> merge.Provenance:
+def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Path) -> merge.StageProvenance:
     """Return the values that all quic_probe rows from a stage share."""
     offset = clock.of(run, key)
-    return merge.Provenance(
+    return merge.StageProvenance(
         key,
         tool_version,
         ruleset,

@@ -90,7 +90,13 @@ def write(
 
 
 def _merged(
-    run: Run, key: StageKey, rows: Rows, listed: int, plan: pa.Table, common: merge.Provenance, mapper: Mapper
+    run: Run,
+    key: StageKey,
+    rows: Rows,
+    listed: int,
+    plan: pa.Table,
+    common: merge.StageProvenance,
+    mapper: Mapper,
 ) -> Iterator[pa.Table]:
     """Yield the records of the first `listed` rows, in tables of at most BATCH rows."""
     folder = run.layout.stage("probe", key)
@@ -126,7 +132,7 @@ def _earlier(run: Run, key: StageKey) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _count(result: counts.Counts, targets: int, report: StageReport, label: str) -> None:
+def _count(result: counts.OutcomeCounts, targets: int, report: StageReport, label: str) -> None:
     """Set the report's counts by outcome. FirstflightError if the totals of definitions.md do not match."""
     not_probed = int(report.facts.get("not_probed") or 0)
     accounting.balance(targets - len(report.rejected) - not_probed, result.sent, result.by_outcome, label)

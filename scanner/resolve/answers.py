@@ -22,7 +22,7 @@ from scanner.driver.segments import NewSegments, closed_segments, read_segment
 from schemas import records
 
 
-class Finished:
+class FinishedNames:
     """Counts the names in a folder's closed segments."""
 
     def __init__(self, segments: Path) -> None:

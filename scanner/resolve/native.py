@@ -17,7 +17,7 @@ from scanner.driver.feed import Feed
 from scanner.driver.segments import has_segments, resume_flag
 from scanner.resolver.configured import configured_resolvers
 
-ENGINE = process.Engine("resolver", "finished results are kept, and the stage continues there")
+ENGINE = process.EngineTexts("resolver", "finished results are kept, and the stage continues there")
 # Number of unanswered queries in a row after which the engine checks whether the resolver answers at all.
 SILENCE = 50
 
@@ -55,13 +55,13 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
         ("--progress", folder / process.STATE),
-        ("--concurrency", max(1, resolve.concurrency // shard.of)),
+        ("--concurrency", max(1, resolve.concurrency // shard.count)),
         ("--timeout", resolve.timeout_s),
         ("--attempts", resolve.attempts),
         ("--silence", SILENCE),
     ]
     if not shard.is_whole:
-        options.append(("--shards", shard.of))
+        options.append(("--shards", shard.count))
     if resolve.rate is not None:
         options.append(("--rate", resolve.rate))
     elif not (resolve.resolver or resolve.resolvers):

@@ -38,7 +38,7 @@ def stage(run: Run, key: StageKey) -> None:
         names = read_list(run, folder, key.shard)
         count = report.rows_in = names.num_rows
         native.write_names(domains(run, key.shard), folder)
-        finished = answers.Finished(segments)
+        finished = answers.FinishedNames(segments)
         try:
             limit = partial(process.limit_of, folder)
             title = f"{key.vantage} resolve {key.repetition}" + key.of_shard(" shard ")

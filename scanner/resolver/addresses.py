@@ -18,11 +18,11 @@ from firstflight.errors import FirstflightError, InputError
 from firstflight.settings import Resolve
 from firstflight.system import files, progress
 from scanner.driver.choose import QTYPE_OF_FAMILY
-from scanner.resolver.answer import Outcome
+from scanner.resolver.answer import QueryOutcome
 from scanner.resolver.configured import Resolver
 from scanner.resolver.names import Name
-from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker
+from scanner.resolver.pace import QueryPace
+from scanner.resolver.query import QueryClient
 from scanner.resolver.rows import rows
 from schemas import records
 
@@ -60,7 +60,7 @@ class Addresses:
 
     def resolve(self) -> None:
         """Resolve all names once. InputError if a list forbids the resolver or it answers no query at all."""
-        self._lists.look_well()
+        self._lists.look_until_complete()
         if self._lists.is_listed(self._resolver.address):
             raise InputError(
                 f"the resolver {self._resolver.label} is on a block or opt-out list: name another one as "
@@ -134,13 +134,13 @@ class Addresses:
         with self._lock:
             del self._records[:appended]
 
-    async def _query_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
-        pace = Pace(self._settings.rates()[0])
+    async def _query_all(self) -> list[tuple[Name, dict[str, QueryOutcome]]]:
+        pace = QueryPace(self._settings.rates()[0])
         semaphore = asyncio.Semaphore(self._settings.concurrency)
 
-        async def query(name: Name) -> tuple[Name, dict[str, Outcome]]:
+        async def query(name: Name) -> tuple[Name, dict[str, QueryOutcome]]:
             async with semaphore:
-                asker = Asker(self._resolver, pace.turn, self._lists)
+                asker = QueryClient(self._resolver, pace.turn, self._lists)
                 try:
                     return name, {qtype: await asker.ask(name.domain, qtype) for qtype in self._qtypes}
                 finally:

@@ -80,7 +80,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QueryOutcome:
     """A query's result: the last attempt's message or failure, with attempts, time and transport."""
 
     status: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Pace:
+class QueryPace:
     """Rate limiter: at most `rate` turns per second (`None`: no limit). Unused turns do not accumulate."""
 
     def __init__(self, rate: float | None) -> None:

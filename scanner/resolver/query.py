@@ -21,7 +21,7 @@ from dns._asyncbackend import DatagramSocket
 from firstflight.egress.current import LOOK_S, Trust
 from firstflight.egress.permitted import Permitted
 from scanner.resolver import answer
-from scanner.resolver.answer import Message, Outcome
+from scanner.resolver.answer import Message, QueryOutcome
 from scanner.resolver.configured import Resolver
 
 # The payload size that all paths carry without fragmentation (DNS flag day 2020).
@@ -41,7 +41,7 @@ class Failed(Exception):
         self.detail = detail
 
 
-class Asker:
+class QueryClient:
     """Sends one query after the other. Any number of askers can work concurrently.
 
     `turn` is awaited before every query, and enforces the rate. (After a truncated answer, the query over TCP
@@ -66,7 +66,7 @@ class Asker:
         while self._lists.look() < Trust.ALL:
             await asyncio.sleep(LOOK_S)
 
-    async def ask(self, domain: str, qtype: str) -> Outcome:
+    async def ask(self, domain: str, qtype: str) -> QueryOutcome:
         """Resolve one name and type. Retry failures after a random, growing delay.
 
         Every behaviour of the resolver or the network results in an Outcome, never in an exception.
@@ -85,7 +85,7 @@ class Asker:
                 message, rcode = Message(failure.status, 0, detail=failure.detail), None
             duration_us = (time.perf_counter_ns() - start - self._waited_ns) // 1000
             if message.status not in answer.FAILURES or attempt == self.resolver.attempts:
-                return Outcome(
+                return QueryOutcome(
                     status=message.status,
                     asked_at_ns=asked_at_ns,
                     duration_us=duration_us,

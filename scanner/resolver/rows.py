@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scanner.resolver.answer import HttpsRecord, Outcome
+from scanner.resolver.answer import HttpsRecord, QueryOutcome
 from scanner.resolver.names import Name
 
 Row = dict[str, Any]
 
 
-def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]:
+def rows(name: Name, outcomes: dict[str, QueryOutcome], common: Row) -> Iterator[Row]:
     """Yield the rows for `name`: one per record, or one with only the status. All rows contain `common`."""
     for qtype, outcome in outcomes.items():
         base = common | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstflight.run.outline import Known, Outline, Traffic, drawn_names, drawn_words
+from firstflight.run.outline import Known, Outline, Traffic, sampled_names, sampling_text
 from firstflight.settings import Settings, Vantage
 
 # Maximum segments in a connection (SYNs, ACK and reset), and the size of IPv6 header, TCP header and options.
@@ -13,13 +13,13 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     """Return the maximum number of TCP connections and their traffic."""
     survey = settings.tcp_options
     line = (
-        f"TCP options: {drawn_words(survey, known.names)}, a TCP connection to port {survey.port} each; "
+        f"TCP options: {sampling_text(survey, known.names)}, a TCP connection to port {survey.port} each; "
         f"at most {survey.rate:g} per second and vantage point"
     )
     sections = ("tcp_options",)
     if known.names is None:
         return Outline((line,), sections=sections)
-    targets = drawn_names(survey, known.names) * len(settings.probe.families)
+    targets = sampled_names(survey, known.names) * len(settings.probe.families)
     segments = SEGMENTS * survey.attempts
     per_target = Traffic(segments, segments * SEGMENT_BYTES, segments * SEGMENT_BYTES)
     seconds = targets / survey.rate + survey.timeout_s

@@ -22,13 +22,13 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system.netns import Masqueraded
 from scanner.backoff import pauses
-from scanner.drawn import DrawnEngineStage
 from scanner.driver import process, summaries
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from scanner.records import counts, finished, merge
 from scanner.records.provenance import provenance
+from scanner.sampled import SampledEngineStage
 from schemas import records
 
 KIND = "tcp_option"
@@ -50,11 +50,11 @@ def stage(run: Run, key: StageKey) -> None:
     TcpOptionsStage(run, key).execute()
 
 
-class TcpOptionsStage(DrawnEngineStage):
+class TcpOptionsStage(SampledEngineStage):
     """The stage at one key."""
 
     name = "tcp_options"
-    engine = process.Engine("TCP engine", "finished results are kept, and --resume continues")
+    engine = process.EngineTexts("TCP engine", "finished results are kept, and --resume continues")
 
     @property
     def port(self) -> int:
@@ -111,10 +111,10 @@ class TcpOptionsStage(DrawnEngineStage):
 
 
 def _records(
-    rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper, paused: list[pauses.Pause]
+    rows: Rows, plan: pa.Table, common: merge.StageProvenance, mapper: Mapper, paused: list[pauses.Pause]
 ) -> Iterator[pa.Table]:
     for block in rows.blocks(len(rows)):
         asn, cdn = merge.origins(block, mapper)
         columns: dict[str, Any] = merge.stage_columns(common, merge.own_rows(block, plan))
         columns |= {"asn": asn, "cdn": cdn, "network_paused_at": pauses.paused_at(block, asn, paused)}
-        yield merge.in_order(KIND, block, columns)
+        yield merge.ordered_columns(KIND, block, columns)

@@ -30,7 +30,7 @@ from scanner.resolver.names import Name
 
 
 @dataclass(frozen=True)
-class Period:
+class WatchPeriod:
     """A planned period: run and key, planned probes, names by domain, and the stage's report."""
 
     run: Run
@@ -60,7 +60,7 @@ class Period:
         return self.mapper.asn(ip)
 
 
-def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> None:
+def watch(period: WatchPeriod, watched: Sequence[Name], precedence: Precedence) -> None:
     """Run the prober and the capture until the period is over.
 
     Add warnings and the clock's step to the period's report. Raise Interrupted when the run is stopped, and
@@ -85,7 +85,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
         folder=folder,
         log="prober.log",
         label=period.label,
-        shown=period.label,
+        progress_label=period.label,
         total=len(period.probes),
         asn_of=period.asn_of,
         report=report,
@@ -121,7 +121,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
     report.warnings += capture_files.losses(run.layout.stage("capture", period.key))
 
 
-def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
+def _addresses(period: WatchPeriod, watched: Sequence[Name]) -> Addresses:
     settings = period.run.settings
     resolver = configured_resolver(settings.resolve)
     provenance = {
@@ -133,10 +133,10 @@ def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
     return Addresses(watched, settings.watch.families, resolver, settings.resolve, lists, provenance)
 
 
-def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:
+def _feeder(period: WatchPeriod, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:
     settings = period.run.settings
     # A probe that was submitted before the stage was killed is not submitted again.
-    submitted = {entry["slot"] for entry in records.fed(period.folder)}
+    submitted = {entry["slot"] for entry in records.feeder_log(period.folder)}
     return Feeder(
         feed,
         period.folder / records.LOG,
@@ -149,7 +149,7 @@ def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Preced
     )
 
 
-def _arguments(period: Period, ports: str) -> list[str]:
+def _arguments(period: WatchPeriod, ports: str) -> list[str]:
     """Return the prober's command line, with a seed and connection IDs derived for this period."""
     run, key = period.run, period.key
     secret = str(run.manifest["cid_key"])
@@ -170,7 +170,7 @@ def _clock_ns() -> int:
     return time.time_ns() - time.monotonic_ns()
 
 
-def _note_clock(period: Period, step_us: int) -> None:
+def _note_clock(period: WatchPeriod, step_us: int) -> None:
     period.report.facts["clock_step_us"] = step_us
     if abs(step_us) > period.run.settings.watch.grace_ms * 1000:
         period.report.warnings.append(

@@ -20,13 +20,13 @@ from scanner.planned import records as planned_records
 from scanner.records import counts, finished, merge, provenance, quic_probe
 from scanner.resolver.configured import configured_resolver
 from scanner.resolver.names import Name
-from scanner.watch.period import Period
+from scanner.watch.period import WatchPeriod
 
 # The list_id of owned names that no list contains.
 OWNED_LIST_ID = "owned"
 
 
-def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
+def write(period: WatchPeriod, ruleset: str, unfed_reason: str) -> int | None:
     """Write watch_slot.parquet and quic_probe.parquet, and set the counts in the period's report.
 
     Return the number of rows of quic_probe.parquet; `None` without probes, when there is no such file.
@@ -40,7 +40,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> int | None:
     if closed:
         closed_rows = Rows(closed, folder)
         rows = closed_rows.slice(0, len(closed_rows))
-    fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
+    fed = {entry["slot"]: entry for entry in planned_records.feeder_log(folder)}
     unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)
     table = planned_records.build(
         folder,
@@ -79,7 +79,7 @@ def remove_segments(folder: Path, rows: int) -> None:
     finished.remove_segments(folder / "quic_probe.parquet", rows, folder / "segments")
 
 
-def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:
+def _write_probes(period: WatchPeriod, rows: pa.Table, ruleset: str) -> dict[str, int]:
     """Write quic_probe.parquet. Return the counts by outcome, after checking the totals."""
     run, key = period.run, period.key
     out = period.folder / "quic_probe.parquet"

@@ -19,17 +19,17 @@ from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run.provenance import ruleset_hash
-from firstflight.run.report import Rejected, StageReport
+from firstflight.run.report import StageReport, UnusedLine
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
 from scanner.driver import leftovers, rules, summaries
 from scanner.planned.precedence import Precedence
-from scanner.planned.probes import SECOND_NS, Series, plan, series
+from scanner.planned.probes import SECOND_NS, ProbeSeries, plan, series
 from scanner.resolver.names import Name, read_targets
 from scanner.watch import records
-from scanner.watch.period import Period, watch
+from scanner.watch.period import WatchPeriod, watch
 from scanner.watch.records import OWNED_LIST_ID
 
 PERIOD_FILE = "period.json"
@@ -65,7 +65,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
         in_force = rules.rule_files(run)
         rules.copy_into_run(run, in_force)
         by_domain = {name.domain: name for name in names}
-        period = Period(run, key, slots, by_domain, Mapper(run.layout.as_data), report)
+        period = WatchPeriod(run, key, slots, by_domain, Mapper(run.layout.as_data), report)
         stopped: Interrupted | None = None
         is_over = time.time_ns() >= times[1]
         if not is_over:
@@ -95,7 +95,7 @@ def _usable(names: Sequence[Name], report: StageReport) -> list[Name]:
     """Return the names that are valid as SNI. Reject the others and report their rows in the target list."""
     for number, name in enumerate(names, start=1):
         if not HOST_NAME.fullmatch(name.domain):
-            report.rejected.append(Rejected(line=number, reason=f"{name.domain!r} is not a host name"))
+            report.rejected.append(UnusedLine(line=number, reason=f"{name.domain!r} is not a host name"))
     return [name for name in names if HOST_NAME.fullmatch(name.domain)]
 
 
@@ -112,7 +112,7 @@ def _times(path: Path, settings: Settings, start_ns: int | None, period_s: float
     return int(period["start_ns"]), int(period["end_ns"])
 
 
-def _series(settings: Settings, vantage: str, listed: Sequence[Name]) -> list[Series]:
+def _series(settings: Settings, vantage: str, listed: Sequence[Name]) -> list[ProbeSeries]:
     watch = settings.watch
     position = (settings.index_of(vantage), len(settings.vantage))
     owned_interval_s = watch.minute_s / watch.owned_per_minute

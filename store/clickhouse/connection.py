@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-from store.clickhouse.counts import Counts
-from store.clickhouse.session import Session
+from store.clickhouse.counts import ServerCounts
+from store.clickhouse.session import ClientSession
 from store.engine import EngineError
 from store.protocol import compression, packets
-from store.protocol.blocks import Block, read_wire
-from store.protocol.columns import UnsupportedType, Window
-from store.protocol.packets import Client, Hello, Progress, Query, Server
+from store.protocol.blocks import NativeBlock, read_wire
+from store.protocol.columns import BlockWindow, UnsupportedType
+from store.protocol.packets import ClientPacket, Hello, Query, QueryProgress, ServerPacket
 from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
 from store.protocol.wire import Disconnected, ProtocolError, Reader
 from store.statements.statement import Insert, Statement
@@ -30,7 +30,7 @@ _KILL_AGAIN_MS = 50
 # Server name for clients; the host's own name stays private.
 _SHOWN_NAME = "firstflight"
 
-_EVENTS = Block(
+_EVENTS = NativeBlock(
     ["host_name", "current_time", "thread_id", "type", "name", "value"],
     ["String", "DateTime", "UInt64", "Enum8('increment' = 1, 'gauge' = 2)", "String", "Int64"],
 )
@@ -39,17 +39,17 @@ _EVENTS = Block(
 _log = logging.getLogger(__name__)
 
 
-class Connection:
+class NativeConnection:
     """A client's connection. `run` serves it in a separate thread until the client disconnects."""
 
     def __init__(
         self,
         sock: socket.socket,
-        open_session: Callable[[Hello], Session],
+        open_session: Callable[[Hello], ClientSession],
         kill: Callable[[], None],
         version: tuple[int, int, int],
         timezone: str,
-        counts: Counts,
+        counts: ServerCounts,
     ) -> None:
         """`open_session` checks the login and returns a session or raises Refusal; `kill` stops its query."""
         self._sock = sock
@@ -60,12 +60,12 @@ class Connection:
         self._timezone = timezone
         self._counts = counts
         self._revision = 0
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         # Whether the client still sends rows of an insert. After an error they would be read as packets.
         self._receiving = False
         # The progress of a running query as last sent to the client; `None` while it expects no progress
         # packets.
-        self._sent_progress: Progress | None = None
+        self._sent_progress: QueryProgress | None = None
 
     def run(self) -> None:
         """Serve until the client disconnects or violates the protocol."""
@@ -93,9 +93,9 @@ class Connection:
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
-    def _greet(self) -> Session | None:
+    def _greet(self) -> ClientSession | None:
         self._sock.settimeout(HELLO_S)
-        if self._reader.varint() != Client.HELLO:
+        if self._reader.varint() != ClientPacket.HELLO:
             raise ProtocolError("the first packet of a client must be a hello")
         hello = packets.read_hello(self._reader)
         self._revision = min(hello.revision, packets.REVISION)
@@ -112,18 +112,18 @@ class Connection:
         self._sock.settimeout(None)
         return session
 
-    def _serve_one(self, session: Session) -> bool:
+    def _serve_one(self, session: ClientSession) -> bool:
         """Serve the next packet; return False if the connection cannot be used any more."""
         number = self._reader.varint()
-        if number == Client.PING:
-            self._send(packets.packet(Server.PONG))
-        elif number == Client.QUERY:
+        if number == ClientPacket.PING:
+            self._send(packets.packet(ServerPacket.PONG))
+        elif number == ClientPacket.QUERY:
             return self._serve_query(session, packets.read_query(self._reader, self._revision))
-        elif number != Client.CANCEL:  # a Cancel may arrive after the query
+        elif number != ClientPacket.CANCEL:  # a Cancel may arrive after the query
             raise ProtocolError(f"packet {number} where a query was expected")
         return True
 
-    def _serve_query(self, session: Session, query: Query) -> bool:
+    def _serve_query(self, session: ClientSession, query: Query) -> bool:
         self._sent_progress = None
         watch = _Watch(self._sock, self._reader, self._kill)
         began = time.monotonic()
@@ -146,46 +146,48 @@ class Connection:
                 return not self._receiving
         if watch.disconnected:
             raise Disconnected
-        self._send(packets.packet(Server.END_OF_STREAM))
+        self._send(packets.packet(ServerPacket.END_OF_STREAM))
         return True
 
-    def _give_rows(self, session: Session, prepared: Statement, query: Query) -> int:
+    def _give_rows(self, session: ClientSession, prepared: Statement, query: Query) -> int:
         """Send a query's answer; return its rows."""
         rows = blocks = size = 0
-        self._sent_progress = Progress()
+        self._sent_progress = QueryProgress()
         for block in session.answer(prepared):
             if not blocks and block.names:
                 # Clients read names and types from a block without rows.
-                self._send_block(Server.DATA, Block(block.names, block.types), query.compressed)
+                self._send_block(ServerPacket.DATA, NativeBlock(block.names, block.types), query.compressed)
             if block.rows:
-                size += self._send_block(Server.DATA, block, query.compressed)
+                size += self._send_block(ServerPacket.DATA, block, query.compressed)
             rows, blocks = rows + block.rows, blocks + 1
         self._sent_progress = None
         if prepared.has_totals:
-            self._send_beside(session, prepared, Server.TOTALS, query.compressed)
+            self._send_totals_or_extremes(session, prepared, ServerPacket.TOTALS, query.compressed)
         if prepared.is_select and query.settings.get("extremes", _OFF).value not in ("0", "false"):
-            self._send_beside(session, prepared, Server.EXTREMES, query.compressed)
+            self._send_totals_or_extremes(session, prepared, ServerPacket.EXTREMES, query.compressed)
         if blocks:
             self._send(packets.profile_info(rows, blocks, size))
         return rows
 
-    def _send_beside(self, session: Session, prepared: Statement, number: Server, compressed: bool) -> None:
-        block = session.beside(prepared, number.name.lower())
+    def _send_totals_or_extremes(
+        self, session: ClientSession, prepared: Statement, number: ServerPacket, compressed: bool
+    ) -> None:
+        block = session.totals_or_extremes(prepared, number.name.lower())
         if block is not None:
             self._send_block(number, block, compressed)
 
-    def _take_rows(self, session: Session, insert: Insert, compressed: bool) -> int:
+    def _take_rows(self, session: ClientSession, insert: Insert, compressed: bool) -> int:
         """Insert the client's rows; return their number, or 0 if the client cancels."""
         header = session.insert_header(insert)
-        self._send_block(Server.DATA, header, compressed)
+        self._send_block(ServerPacket.DATA, header, compressed)
         self._receiving = True
         with session.insert_buffer() as buffer:
             while True:
                 number = self._reader.varint()
-                if number == Client.CANCEL:
+                if number == ClientPacket.CANCEL:
                     self._receiving = False
                     return 0
-                if number != Client.DATA:
+                if number != ClientPacket.DATA:
                     raise ProtocolError(f"packet {number} where rows of an insert were expected")
                 block = self._read_block(compressed)
                 if not block.names:
@@ -201,16 +203,16 @@ class Connection:
     def _no_external_tables(self, compressed: bool) -> None:
         """Read the end of a query's external tables; ProtocolError if there are any."""
         self._receiving = True
-        if self._reader.varint() != Client.DATA:
+        if self._reader.varint() != ClientPacket.DATA:
             raise ProtocolError("a query must be followed by the end of its external tables")
         if self._read_block(compressed).names:
             raise ProtocolError("this server accepts no external tables: insert into a temporary table")
         self._receiving = False
 
-    def _read_block(self, compressed: bool) -> Block:
+    def _read_block(self, compressed: bool) -> NativeBlock:
         self._reader.text()  # the name of an external table
         reader = self._reader
-        window = Window((lambda: compression.unpack_frame(reader)) if compressed else reader.some)
+        window = BlockWindow((lambda: compression.unpack_frame(reader)) if compressed else reader.some)
         block, end = read_wire(window, self._revision)
         rest = bytes(window.data[end:])
         if rest and compressed:
@@ -218,7 +220,7 @@ class Connection:
         reader.put_back(rest)
         return block
 
-    def _send_block(self, number: Server, block: Block, compressed: bool) -> int:
+    def _send_block(self, number: ServerPacket, block: NativeBlock, compressed: bool) -> int:
         plain = block.wire(self._revision)
         self._send(packets.data(number) + (compression.pack(plain) if compressed else plain))
         return len(plain)
@@ -226,15 +228,17 @@ class Connection:
     def _send_events(self) -> None:
         """Send an empty list of profile events: clients wait for one after each block that they send."""
         if self._revision >= packets.PROFILE_EVENTS_IN_INSERT:
-            self._send(packets.data(Server.PROFILE_EVENTS) + _EVENTS.wire(self._revision))
+            self._send(packets.data(ServerPacket.PROFILE_EVENTS) + _EVENTS.wire(self._revision))
 
     def _progress(self, sums: Mapping[str, int]) -> None:
         """Send the client the progress since the last packet; the engine calls this in the query's thread."""
         if self._sent_progress is None:
             return
-        now = Progress(sums["read_rows"], sums["read_bytes"], sums["total_rows_to_read"], sums["elapsed_ns"])
+        now = QueryProgress(
+            sums["read_rows"], sums["read_bytes"], sums["total_rows_to_read"], sums["elapsed_ns"]
+        )
         before, self._sent_progress = self._sent_progress, now
-        since = Progress(
+        since = QueryProgress(
             max(0, now.rows - before.rows),
             max(0, now.bytes - before.bytes),
             max(0, now.total_rows - before.total_rows),
@@ -296,7 +300,7 @@ class _Watch:
                     return
             try:
                 number = self._reader.varint()
-                self.cancelled = number == Client.CANCEL
+                self.cancelled = number == ClientPacket.CANCEL
                 self.disconnected = not self.cancelled
             except (Disconnected, ProtocolError, OSError):
                 self.disconnected = True
@@ -311,7 +315,7 @@ def _pending(sock: socket.socket) -> bool:
     return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
 
-def _exception(session: Session, error: EngineError | Refusal | UnsupportedType) -> bytes:
+def _exception(session: ClientSession, error: EngineError | Refusal | UnsupportedType) -> bytes:
     if isinstance(error, EngineError):
         error = session.refusal(error)
     if isinstance(error, Refusal):

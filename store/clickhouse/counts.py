@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 Query = Literal["answered", "inserted", "failed"]
 
 
-class Counts:
+class ServerCounts:
     """Counts of connections, queries and rows; any thread may add."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from store.protocol.blocks import Block
+from store.protocol.blocks import NativeBlock
 from store.protocol.refusal import Refusal
 
 NOT_ENOUGH_SPACE = 243
@@ -30,7 +30,7 @@ class InsertBuffer:
         self._file: IO[bytes] = open(os.memfd_create("firstflight-insert"), "w+b")  # noqa: PTH123, SIM115
         self.rows = 0
 
-    def add(self, block: Block) -> None:
+    def add(self, block: NativeBlock) -> None:
         """Add one block; Refusal if the disk is full."""
         with _refusing():
             if self._in_memory and self._file.tell() > _MEMORY_BYTES:

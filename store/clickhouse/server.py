@@ -11,11 +11,11 @@ from pathlib import Path
 
 from store import access
 from store.clickhouse.admission import Admission
-from store.clickhouse.connection import HELLO_S, Connection
-from store.clickhouse.counts import Counts
+from store.clickhouse.connection import HELLO_S, NativeConnection
+from store.clickhouse.counts import ServerCounts
 from store.clickhouse.listening import Access
-from store.clickhouse.session import Session
-from store.engine import Engine, EngineError
+from store.clickhouse.session import ClientSession
+from store.engine import EngineError, EngineSession
 from store.protocol.packets import Hello
 from store.protocol.refusal import TOO_MANY, Refusal
 from store.sql import literal
@@ -39,18 +39,18 @@ class NativeServer:
         self._listener = listener
         # A signal that arrives between Python's last check and the system call does not interrupt `accept`.
         listener.settimeout(_LOOK_S)
-        self._control = Engine(str(folder), access.SERVER)
+        self._control = EngineSession(str(folder), access.SERVER)
         self._control_lock = threading.Lock()
         self._control.run(f"CREATE DATABASE IF NOT EXISTS {database}")
         version, timezone = self._control.run("SELECT version(), timezone()").decode().split()
         major, minor, patch = (int(part) for part in version.split(".")[:3])
         self._version, self._timezone = (major, minor, patch), timezone
-        self._connections: dict[int, tuple[Connection, threading.Thread]] = {}
+        self._connections: dict[int, tuple[NativeConnection, threading.Thread]] = {}
         self._admission = Admission(HELLO_S)
         self._clients: set[int] = set()
         self._changing = threading.Lock()
         self._stopping = False
-        self.counts = Counts()
+        self.counts = ServerCounts()
 
     def serve(self) -> None:
         """Accept clients until `stop`, then end their queries and wait for their threads."""
@@ -98,7 +98,7 @@ class NativeServer:
             self._admission.leave(number)
 
     def _converse(self, sock: socket.socket, number: int) -> None:
-        connection = Connection(
+        connection = NativeConnection(
             sock,
             lambda hello: self._open_session(hello, number),
             lambda: self._kill(_tag(number)),
@@ -131,7 +131,7 @@ class NativeServer:
         sock.settimeout(HELLO_S)
         return self._access.tls.wrap_socket(sock, server_side=True)
 
-    def _open_session(self, hello: Hello, number: int) -> Session:
+    def _open_session(self, hello: Hello, number: int) -> ClientSession:
         try:
             only_loads = self._access.check(hello)
         except Refusal:
@@ -142,7 +142,7 @@ class NativeServer:
                 raise Refusal(TOO_MANY, f"Too many clients: at most {MAX_CLIENTS} at once.")
             self._clients.add(number)
         self._admission.leave(number)
-        return Session(
+        return ClientSession(
             self._folder,
             hello.database or self._database,
             _tag(number),

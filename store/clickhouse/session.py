@@ -10,9 +10,9 @@ from typing import Any
 
 from store import access
 from store.clickhouse.insert_buffer import InsertBuffer
-from store.engine import Engine, EngineError
+from store.engine import EngineError, EngineSession
 from store.errors import ACCESS_DENIED
-from store.protocol.blocks import Block, each_native
+from store.protocol.blocks import NativeBlock, each_native
 from store.protocol.packets import Query, Setting
 from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
 from store.sql import field, identifier, literal
@@ -48,7 +48,7 @@ def refusal(error: EngineError, folder: Path) -> Refusal:
     return Refusal(int(found[1]) if found else 1001, _WRAPPING.sub("", message).strip())
 
 
-class Session:
+class ClientSession:
     """Runs a client's statements, one at a time. `tag` marks its queries, so they can be killed."""
 
     def __init__(
@@ -85,12 +85,12 @@ class Session:
         parameters = {name: statement.unquoted(value) for name, value in query.parameters.items()}
         return statement.Statement(query.text, parsed, parameters)
 
-    def answer(self, prepared: statement.Statement) -> Iterator[Block]:
+    def answer(self, prepared: statement.Statement) -> Iterator[NativeBlock]:
         """Yield the blocks of the answer; the first one has names and types, even without rows."""
         if prepared.insert_of_text:
             self._insert_text(prepared.insert_of_text)
             return
-        header = Block()
+        header = NativeBlock()
         blocks = self._blocks(prepared)
         for block in blocks:
             if not header.names:
@@ -110,7 +110,7 @@ class Session:
         if prepared.changes_database:
             self.database = self._engine.run("SELECT currentDatabase()", "RawBLOB").decode()
 
-    def beside(self, prepared: statement.Statement, what: str) -> Block | None:
+    def totals_or_extremes(self, prepared: statement.Statement, what: str) -> NativeBlock | None:
         """Return the totals or the extremes (`what`) of an answer; `None` if they are missing.
 
         The engine returns them in text formats only, so this runs the query again.
@@ -123,13 +123,13 @@ class Session:
         types = [column["type"] for column in answer["meta"]]
         return self._typed(names, types, statement.json_lines(rows))
 
-    def insert_header(self, prepared: statement.Insert) -> Block:
+    def insert_header(self, prepared: statement.Insert) -> NativeBlock:
         """Return the columns that an insert expects, as a block without rows."""
         if prepared.columns:
             columns = self._described(f"(SELECT {prepared.columns} FROM {prepared.table})", {})
         else:
             columns = [row for row in self._described(f"TABLE {prepared.table}", {}) if not row[2]]
-        return Block([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
+        return NativeBlock([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
 
     @contextmanager
     def insert_buffer(self) -> Iterator[InsertBuffer]:
@@ -140,7 +140,7 @@ class Session:
         finally:
             buffer.close()
 
-    def insert(self, prepared: statement.Insert, header: Block, buffer: InsertBuffer) -> None:
+    def insert(self, prepared: statement.Insert, header: NativeBlock, buffer: InsertBuffer) -> None:
         """Insert all blocks of `buffer` as one block, atomically per partition."""
         if not buffer.rows:
             return
@@ -172,8 +172,8 @@ class Session:
         """End the session and drop its temporary tables."""
         self._engine.close()
 
-    def _opened(self) -> Engine:
-        engine = Engine(str(self._folder), access.SERVER)
+    def _opened(self) -> EngineSession:
+        engine = EngineSession(str(self._folder), access.SERVER)
         try:
             engine.set(_ALWAYS | {"log_comment": self._tag})
             engine.run(f"USE {identifier(self.database)}")
@@ -229,19 +229,19 @@ class Session:
             self._engine.run("SELECT 1 FROM system.settings WHERE name = {name:String}", "TSV", given) != b""
         )
 
-    def _blocks(self, prepared: statement.Statement) -> Generator[Block, None, None]:
+    def _blocks(self, prepared: statement.Statement) -> Generator[NativeBlock, None, None]:
         with closing(self._engine.stream(prepared.text, "Native", prepared.parameters)) as pieces:
             for piece in pieces:
                 yield from each_native(piece)
 
-    def _header(self, prepared: statement.Statement) -> Block:
+    def _header(self, prepared: statement.Statement) -> NativeBlock:
         if prepared.is_select:
             columns = self._described(f"({prepared.text})", prepared.parameters)
         else:
             answer = self._engine.run(prepared.text, "TSVWithNamesAndTypes", prepared.parameters).decode()
             names, types = (statement.tsv_fields(line) for line in answer.split("\n")[:2])
             columns = [(name, type_name, "") for name, type_name in zip(names, types, strict=True)]
-        return Block([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
+        return NativeBlock([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
 
     def _described(self, what: str, parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
         """Return name, type and kind of default (empty if the column accepts inserts) of each column."""
@@ -252,7 +252,7 @@ class Session:
             columns.append((str(row[0]), str(row[1]), kind))
         return columns
 
-    def _typed(self, names: list[str], types: list[str], lines: str) -> Block | None:
+    def _typed(self, names: list[str], types: list[str], lines: str) -> NativeBlock | None:
         """Return a block from lines of JSON lists."""
         structure = ", ".join(
             f"{identifier(name)} {type_name}" for name, type_name in zip(names, types, strict=True)

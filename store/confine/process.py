@@ -31,7 +31,7 @@ _SYSTEM = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class OutsidePaths:
     """Paths that a process needs outside its store.
 
     Paths to read, paths to read and write, and folders in which to create files without reading them.
@@ -42,13 +42,13 @@ class Beside:
     added_to: Sequence[Path] = ()
 
 
-_NOTHING = Beside()
+_NOTHING = OutsidePaths()
 # Paths outside the store of a process that is confined and not yet sealed; empty: no seal is due.
-_unsealed: list[Beside] = []
+_unsealed: list[OutsidePaths] = []
 
 
-def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False) -> list[str]:
-    """Restrict this process to the folder `store`, `beside`, libraries and open files; forbid new sockets.
+def confine(store: Path, outside: OutsidePaths = _NOTHING, *, only_reads: bool = False) -> list[str]:
+    """Restrict this process to the folder `store`, `outside`, libraries and open files; forbid new sockets.
 
     `only_reads`: the process will also call `seal`, once it holds the store.
     From now on, temporary files are created below `store`. Call this while the process has only one thread,
@@ -64,12 +64,12 @@ def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False)
     landlock.no_new_privileges()
     if landlock.abi():
         landlock.restrict(
-            [*_libraries(), *beside.readable],
-            [store, *beside.writable, _NOWHERE],
-            added_to=beside.added_to,
+            [*_libraries(), *outside.readable],
+            [store, *outside.writable, _NOWHERE],
+            added_to=outside.added_to,
         )
         if only_reads:
-            _unsealed.append(beside)
+            _unsealed.append(outside)
     else:
         lacking.append("this kernel has no Landlock: the engine's process can reach other files")
     if seccomp.supported():
@@ -91,7 +91,7 @@ def seal(store: Path) -> None:
     """
     if not _unsealed:
         return
-    beside = _unsealed.pop()
+    outside = _unsealed.pop()
     status = store / "status"
     status.touch(mode=0o600)  # it cannot be created afterwards
     databases = {path.resolve() for path in (store / "metadata").iterdir()}
@@ -99,9 +99,9 @@ def seal(store: Path) -> None:
     logs = [path / "deduplication_logs" for path in tables]
     landlock.restrict(
         [Path("/")],
-        [store / "tmp", store / served_address.LOCK, status, *logs, *beside.writable, _NOWHERE],
+        [store / "tmp", store / served_address.LOCK, status, *logs, *outside.writable, _NOWHERE],
         tidied=tables,
-        added_to=beside.added_to,
+        added_to=outside.added_to,
     )
 
 

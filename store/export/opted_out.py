@@ -71,7 +71,7 @@ class OptedOut:
             self.has_address(address) for address in _ADDRESS.findall(text)
         )
 
-    def kept(self, table: pa.Table, kind: records.Kind) -> pa.Table:
+    def without_opted_out(self, table: pa.Table, kind: records.Kind) -> pa.Table:
         """Return the rows in a record file that name no listed host or address."""
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -134,7 +134,7 @@ class Export:
         """Write a unit's rows; return how many there are, and how many were kept."""
         there = kept = 0
         for table in rows.read(self._store, kind, unit):
-            remaining = self._opted_out.kept(table, kind)
+            remaining = self._opted_out.without_opted_out(table, kind)
             there, kept = there + table.num_rows, kept + remaining.num_rows
             writer.write_table(self._anonymiser.rows(remaining, kind) if self._anonymiser else remaining)
         return there, kept

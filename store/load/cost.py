@@ -41,21 +41,21 @@ class TooCostly(ValueError):
 
 
 @dataclass
-class Cost:
+class DecodingCost:
     """Rows of each row group to decode at a time, and the paths of columns with dictionaries."""
 
     rows: list[int] = field(default_factory=list)
     dictionaries: set[str] = field(default_factory=set)
 
 
-def of_file(path: Path, file: pq.ParquetFile, most_rows: int) -> Cost:
+def of_file(path: Path, file: pq.ParquetFile, most_rows: int) -> DecodingCost:
     """Walk all pages of an open file; at most `most_rows` rows are to be decoded at a time.
 
     TooCostly if a limit is exceeded, ValueError for an invalid page, OSError if the file cannot be read.
     """
     if file.metadata.num_rows > MAX_ROWS:
         raise TooCostly(f"it has more than {MAX_ROWS} rows")
-    found = Cost()
+    found = DecodingCost()
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for group in range(file.metadata.num_row_groups):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from firstflight.errors import InputError
 from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
-from firstflight.run.report import Rejected
+from firstflight.run.report import UnusedLine
 from firstflight.run.run import Run
 from firstflight.system.busy import Busy
 from firstflight.system.progress import Progress
@@ -31,9 +31,9 @@ from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import origin as origins
 from store.load import record_file, run_row
-from store.load.origin import Origin
-from store.load.part import ALL, Part
-from store.load.record_file import Content, Contradiction, RecordFile
+from store.load.origin import FileOrigin
+from store.load.part import ALL, ShardPart
+from store.load.record_file import Contradiction, FileContent, RecordFile
 from store.load.units import Units
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedFile:
     """A file that was not loaded, and the reason."""
 
     path: Path
     error: InputError | StoreError | StoreHeld
 
 
-Result = Loaded | Refused
+Result = Loaded | RefusedFile
 
 
 def stage(
@@ -78,7 +78,7 @@ def stage(
     (store/load/origin.py).
     """
     with run.stage("load", key) as report:
-        report.facts["store"] = location.find(run.settings.store.url).shown
+        report.facts["store"] = location.find(run.settings.store.url).public_url
         label = "load" if key is None else f"{key.vantage} load {key.repetition}" + key.of_shard(" shard ")
         shown = (run.layout.stage("load", key), label)
         results = load_run_folder(run, run.settings.store.url, on_result, key, shown, replace=replace)
@@ -87,8 +87,8 @@ def stage(
         report.rows_out = sum(result.in_store for result in done)
         for result in done:
             report.counts[result.kind] = report.counts.get(result.kind, 0) + result.in_store
-        refused = [result for result in results if isinstance(result, Refused)]
-        report.rejected = [Rejected(line=n, reason=str(r.error)) for n, r in enumerate(refused, start=1)]
+        refused = [result for result in results if isinstance(result, RefusedFile)]
+        report.rejected = [UnusedLine(line=n, reason=str(r.error)) for n, r in enumerate(refused, start=1)]
         if refused:
             raise refused[0].error
 
@@ -118,11 +118,11 @@ def load_run_folder(
         on_rows = _progress(stack, paths, *shown) if shown else _no_progress
         results = list(_load_each(store, paths, on_result, written, on_rows, replace=replace))
         if key is None:
-            with lease.held(store, [f"run {run.id}"]):
+            with lease.hold_all(store, [f"run {run.id}"]):
                 try:
                     run_row.load(store, run, replace=replace)
                 except run_row.OtherOrigin as error:
-                    results.append(Refused(run.layout.manifest, error))
+                    results.append(RefusedFile(run.layout.manifest, error))
                     on_result(results[-1])
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
@@ -186,7 +186,7 @@ def load_one(
     kind = opened.kind.name
     units = Units.read(store, opened, content, replace=replace)
     if not (units.all_there() and units.has_origin()):
-        with lease.held(store, units.subjects()) as leases:
+        with lease.hold_all(store, units.subjects()) as leases:
             if leases:  # another loader may have loaded the file meanwhile
                 units = Units.read(store, opened, content, replace=replace)
             if not units.all_there():
@@ -236,16 +236,16 @@ def _load_each(
                 )
             result = load_one(store, opened, on_rows, replace=replace)
         except InputError as error:
-            result = Refused(path, error)
+            result = RefusedFile(path, error)
         except StoreError as error:
-            result = Refused(path, StoreError(f"{path}: {error}", error.code))
+            result = RefusedFile(path, StoreError(f"{path}: {error}", error.code))
         except StoreHeld as error:
-            result = Refused(path, StoreHeld(f"{path}: {error}"))
+            result = RefusedFile(path, StoreHeld(f"{path}: {error}"))
         on_result(result)
         yield result
 
 
-def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
+def _filled(path: Path) -> tuple[dict[str, str], ShardPart, FileOrigin]:
     """Return the loader's columns for a file, the file's part, and the origin.
 
     The columns are the file's name and, for a file in a run's folder, the run.
@@ -264,7 +264,7 @@ def _filled(path: Path) -> tuple[dict[str, str], Part, Origin]:
                 raise InputError(
                     f"{path} is not in a folder of a vantage point and repetition: load its run's folder"
                 ) from error
-            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(key))}/"), origin
+            return filled, ShardPart(shard, f"{run.layout.name_of(run.layout.folder(key))}/"), origin
     return {"source_file": origins.name_outside(path)}, ALL, origins.of_file(path)
 
 
@@ -277,7 +277,7 @@ def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
         raise Contradiction(f"{opened.path}: {others} rows are of captures outside {opened.part.prefix}")
 
 
-def _check_key(opened: RecordFile, content: Content) -> None:
+def _check_key(opened: RecordFile, content: FileContent) -> None:
     """Refuse a run's file with rows of another run, and a shard's file with rows of another key.
 
     The origin of the rows, and the part of a shard, depend only on the folder.

@@ -21,7 +21,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Origin:
+class FileOrigin:
     """A file's origin. `text` is its form in the load log, which shows no path.
 
     `run` is the run of the file's folder, `None` outside any run. `before` is the name of a file outside any
@@ -52,7 +52,7 @@ class Origin:
         return self.is_site and not text.startswith(OF_SITE)
 
 
-def of_run(run: Run) -> Origin:
+def of_run(run: Run) -> FileOrigin:
     """Return the origin of the files in a run's folder.
 
     In this site's folder of runs the origin is derived from the secret key of the run. It is the same at the
@@ -61,18 +61,18 @@ def of_run(run: Run) -> Origin:
     """
     folder = run.path.resolve()
     if (runs_root() / run.id).resolve() != folder:
-        return Origin(f"folder:{_hash(str(folder))}", run.id)
+        return FileOrigin(f"folder:{_hash(str(folder))}", run.id)
     key = str(run.manifest.get("cid_key", ""))
     if not _KEY.fullmatch(key):
-        return Origin(f"{OF_SITE}{_hash(str(folder))}", run.id)
+        return FileOrigin(f"{OF_SITE}{_hash(str(folder))}", run.id)
     keyed = hmac.new(bytes.fromhex(key), f"origin of {run.id}".encode(), sha256).hexdigest()
-    return Origin(f"{OF_SITE}{keyed[:_DIGITS]}", run.id)
+    return FileOrigin(f"{OF_SITE}{keyed[:_DIGITS]}", run.id)
 
 
-def of_file(path: Path) -> Origin:
+def of_file(path: Path) -> FileOrigin:
     """Return the origin of a file outside any run."""
     absolute = str(path.resolve())
-    return Origin(f"file:{_hash(absolute)}", None, absolute)
+    return FileOrigin(f"file:{_hash(absolute)}", None, absolute)
 
 
 def name_outside(path: Path) -> str:

@@ -23,7 +23,7 @@ _INTEGERS = (4, 5, 6)
 
 
 @dataclass(frozen=True)
-class Page:
+class ParquetPage:
     """One page: the type, bytes after decompression, number of values, and encoding of the values."""
 
     type: int
@@ -32,11 +32,11 @@ class Page:
     encoding: int
 
 
-class _Short(Exception):
+class _PartialHeader(Exception):
     """The header continues after the bytes that were read."""
 
 
-def of_chunk(file: int, start: int, values: int) -> Iterator[Page]:
+def of_chunk(file: int, start: int, values: int) -> Iterator[ParquetPage]:
     """Yield the pages in a column chunk of `values` values that starts at byte `start` of an open file.
 
     Like a reader, it continues until the pages have all values. ValueError if there is no page header.
@@ -56,7 +56,7 @@ def of_chunk(file: int, start: int, values: int) -> Iterator[Page]:
             if not isinstance(count, int) or count < 0:
                 raise ValueError(f"the page before byte {start} has no number of values")
             seen += count
-        yield Page(kind, size, count, encoding)
+        yield ParquetPage(kind, size, count, encoding)
 
 
 def _header(file: int, start: int) -> tuple[dict[int, Any], int]:
@@ -65,7 +65,7 @@ def _header(file: int, start: int) -> tuple[dict[int, Any], int]:
         data = os.pread(file, size, start)
         try:
             return _struct(data, 0, 0)
-        except _Short:
+        except _PartialHeader:
             if len(data) < size:
                 break
     raise ValueError(f"there is no whole page header at byte {start}")
@@ -128,5 +128,5 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
 
 def _checked_end(data: bytes, end: int) -> int:
     if end > len(data):
-        raise _Short
+        raise _PartialHeader
     return end

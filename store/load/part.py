@@ -13,7 +13,7 @@ from store.sql import literal
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardPart:
     """A shard's part of a unit: the rows with a source_file that starts with `prefix`. Default: all rows."""
 
     shard: Shard = WHOLE
@@ -42,4 +42,4 @@ class Part:
         return f"NOT startsWith(source_file, {literal(folders)})"
 
 
-ALL = Part()
+ALL = ShardPart()

@@ -22,8 +22,8 @@ from firstflight.system import files
 from schemas import records
 from store.load import cost
 from store.load import origin as origins
-from store.load.origin import Origin
-from store.load.part import ALL, Part
+from store.load.origin import FileOrigin
+from store.load.part import ALL, ShardPart
 
 BATCH_ROWS = 1 << 16
 # Small row groups are joined up to this size. Twice this size needs some 90 MB more for the widest kinds.
@@ -37,7 +37,7 @@ class Contradiction(InputError):
 
 
 @dataclass
-class Content:
+class FileContent:
     """A whole file's content: rows per unit, and first and last time of measurement (ns) per unit."""
 
     rows: Counter[Unit] = field(default_factory=Counter)
@@ -55,8 +55,8 @@ class RecordFile:
         self,
         path: Path,
         filled: dict[str, str] | None = None,
-        part: Part = ALL,
-        origin: Origin | None = None,
+        part: ShardPart = ALL,
+        origin: FileOrigin | None = None,
     ) -> None:
         """Open the file and check its columns; InputError if it is not a whole record file."""
         self.path = path
@@ -127,9 +127,9 @@ class RecordFile:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.path} is damaged after row {row}: {_first_line(error)}") from error
 
-    def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
+    def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> FileContent:
         """Read and check the whole file, and count its rows per unit. `also` checks each batch further."""
-        counted = Content()
+        counted = FileContent()
         for table in self.batches():
             also(table)
             self._count(table, counted)
@@ -206,7 +206,7 @@ class RecordFile:
             more = f" (and in {count - 1} more rows)" if count > 1 else ""
             raise Contradiction(f"{self.path}: row {first_row + first}: {column.name} {what}{more}")
 
-    def _count(self, table: pa.Table, found: Content) -> None:
+    def _count(self, table: pa.Table, found: FileContent) -> None:
         from_file = [name for name in self.kind.unit if name not in self.filled]
         time = self.kind.time
         if time:  # as an integer: a Python datetime has no nanoseconds

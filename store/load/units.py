@@ -17,7 +17,7 @@ from store import Store
 from store.lease import Lease
 from store.load import derived, load_log
 from store.load.load_log import may_have_rows, unit_text
-from store.load.record_file import Content, RecordFile, Unit
+from store.load.record_file import FileContent, RecordFile, Unit
 from store.sql import literal
 
 
@@ -32,7 +32,7 @@ class Entries(NamedTuple):
     whole: dict[Unit, dict[str, Any]]
 
 
-def read_entries(store: Store, opened: RecordFile, content: Content) -> Entries:
+def read_entries(store: Store, opened: RecordFile, content: FileContent) -> Entries:
     """Return the entries for a record file; InputError if the store has its units by shards."""
     # Only the entries for this file and its units: the load log grows with every loaded file.
     units = " OR ".join(f"startsWith(unit, {literal(unit_text(unit)[:-1])})" for unit in content.rows)
@@ -65,14 +65,14 @@ class Units:
     """
 
     @classmethod
-    def read(cls, store: Store, opened: RecordFile, content: Content, *, replace: bool = False) -> Units:
+    def read(cls, store: Store, opened: RecordFile, content: FileContent, *, replace: bool = False) -> Units:
         """Return the units with their current entries in the load log; InputError as `read_entries`."""
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
         return cls(store, opened, content, read_entries(store, opened, content), replace=replace)
 
     def __init__(
-        self, store: Store, opened: RecordFile, content: Content, entries: Entries, *, replace: bool
+        self, store: Store, opened: RecordFile, content: FileContent, entries: Entries, *, replace: bool
     ) -> None:
         self._replace = replace
         self._store = store

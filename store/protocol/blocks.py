@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from store.protocol.columns import UnsupportedType, Window, check_type, layout
+from store.protocol.columns import BlockWindow, UnsupportedType, check_type, layout
 from store.protocol.wire import ProtocolError, text, varint
 
 MAX_COLUMNS = 10_000
@@ -21,7 +21,7 @@ _PLAIN = b"\x00"
 
 
 @dataclass
-class Block:
+class NativeBlock:
     """A block. `values` holds the encoded columns, which are equal in both formats; empty without rows."""
 
     names: list[str] = field(default_factory=list)
@@ -46,21 +46,21 @@ class Block:
             yield value
 
 
-def read_native(window: Window, at: int = 0) -> tuple[Block, int]:
+def read_native(window: BlockWindow, at: int = 0) -> tuple[NativeBlock, int]:
     """Read the block in the format `Native` at `at`; return it and the offset after it."""
     return _read(window, at, kinds=False)
 
 
-def each_native(data: bytes) -> Iterator[Block]:
+def each_native(data: bytes) -> Iterator[NativeBlock]:
     """Yield all blocks of `data`, which is in the format `Native`."""
-    window = Window(_no_more, data)
+    window = BlockWindow(_no_more, data)
     at = 0
     while at < len(window.data):
         block, at = read_native(window, at)
         yield block
 
 
-def read_wire(window: Window, revision: int) -> tuple[Block, int]:
+def read_wire(window: BlockWindow, revision: int) -> tuple[NativeBlock, int]:
     """Read the block in a Data packet at the start of `window`; return it and the offset after it.
 
     ProtocolError for invalid data, UnsupportedType if the end of a column cannot be determined.
@@ -77,11 +77,11 @@ def read_wire(window: Window, revision: int) -> tuple[Block, int]:
     return _read(window, at, kinds=revision >= WITH_CUSTOM_SERIALIZATION)
 
 
-def _read(window: Window, at: int, *, kinds: bool) -> tuple[Block, int]:
+def _read(window: BlockWindow, at: int, *, kinds: bool) -> tuple[NativeBlock, int]:
     columns, at = window.varint(at)
     if columns > MAX_COLUMNS:
         raise ProtocolError(f"a block has {columns} columns, at most {MAX_COLUMNS} are allowed")
-    block = Block()
+    block = NativeBlock()
     block.rows, at = window.varint(at)
     for _ in range(columns):
         name, at = window.text(at)

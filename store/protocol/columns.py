@@ -47,7 +47,7 @@ class UnsupportedType(Exception):
     """A type with values that cannot be passed on, because only the engine can determine their length."""
 
 
-class Window:
+class BlockWindow:
     """A block's received bytes; `more` returns further ones, or raises."""
 
     def __init__(self, more: Callable[[], bytes], data: bytes = b"") -> None:
@@ -89,11 +89,11 @@ class Window:
 class Layout:
     """The layout of a type's values in a block: a prefix once per block, then the values of all rows."""
 
-    def prefix_end(self, window: Window, at: int) -> int:  # noqa: ARG002
+    def prefix_end(self, window: BlockWindow, at: int) -> int:  # noqa: ARG002
         """Return the offset after the prefix at `at`."""
         return at
 
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         """Return the offset after the values of `rows` rows, which start at `at`."""
         raise NotImplementedError
 
@@ -102,13 +102,13 @@ class _Fixed(Layout):
     def __init__(self, width: int) -> None:
         self._width = width
 
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         window.need(at + self._width * rows)
         return at + self._width * rows
 
 
 class _Texts(Layout):
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         done = 0
         data = window.data
         while done < rows:
@@ -129,7 +129,7 @@ class _Texts(Layout):
 
 
 class _Json(_Texts):
-    def prefix_end(self, window: Window, at: int) -> int:
+    def prefix_end(self, window: BlockWindow, at: int) -> int:
         version, at = window.uint64(at)
         if version != _JSON_AS_TEXT:
             raise UnsupportedType("JSON is sent as text: set output_format_native_write_json_as_string")
@@ -140,10 +140,10 @@ class _Nullable(Layout):
     def __init__(self, inner: Layout) -> None:
         self._inner = inner
 
-    def prefix_end(self, window: Window, at: int) -> int:
+    def prefix_end(self, window: BlockWindow, at: int) -> int:
         return self._inner.prefix_end(window, at)
 
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         return self._inner.end(window, at + rows, rows)
 
 
@@ -151,10 +151,10 @@ class _Array(Layout):
     def __init__(self, inner: Layout) -> None:
         self._inner = inner
 
-    def prefix_end(self, window: Window, at: int) -> int:
+    def prefix_end(self, window: BlockWindow, at: int) -> int:
         return self._inner.prefix_end(window, at)
 
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         if not rows:
             return at
         inner_rows, at = window.uint64(at + 8 * (rows - 1))
@@ -165,12 +165,12 @@ class _Tuple(Layout):
     def __init__(self, elements: list[Layout]) -> None:
         self._elements = elements
 
-    def prefix_end(self, window: Window, at: int) -> int:
+    def prefix_end(self, window: BlockWindow, at: int) -> int:
         for element in self._elements:
             at = element.prefix_end(window, at)
         return at
 
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         for element in self._elements:
             at = element.end(window, at, rows)
         return at
@@ -182,10 +182,10 @@ class _LowCardinality(Layout):
     def __init__(self, inner: Layout) -> None:
         self._inner = inner
 
-    def prefix_end(self, window: Window, at: int) -> int:
+    def prefix_end(self, window: BlockWindow, at: int) -> int:
         return window.uint64(at)[1]
 
-    def end(self, window: Window, at: int, rows: int) -> int:
+    def end(self, window: BlockWindow, at: int, rows: int) -> int:
         while rows > 0:
             kind, at = window.uint64(at)
             if not kind & _DICTIONARY_OF_ITS_OWN or kind & 0xFF > 3:

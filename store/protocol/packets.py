@@ -42,7 +42,7 @@ _TCP = 1
 _IMPORTANT = 1
 
 
-class Client(IntEnum):
+class ClientPacket(IntEnum):
     """Packets of the client."""
 
     HELLO = 0
@@ -52,7 +52,7 @@ class Client(IntEnum):
     PING = 4
 
 
-class Server(IntEnum):
+class ServerPacket(IntEnum):
     """Packets of the server."""
 
     HELLO = 0
@@ -97,7 +97,7 @@ class Query:
 
 
 @dataclass
-class Progress:
+class QueryProgress:
     """Rows and bytes read since the last progress packet."""
 
     rows: int = 0
@@ -118,7 +118,7 @@ def read_hello(reader: Reader) -> Hello:
 
 def hello(revision: int, version: tuple[int, int, int], timezone: str, display_name: str) -> bytes:
     """Return the answer to a hello, in the shared revision."""
-    parts = [varint(Server.HELLO), text("ClickHouse"), *map(varint, version[:2]), varint(REVISION)]
+    parts = [varint(ServerPacket.HELLO), text("ClickHouse"), *map(varint, version[:2]), varint(REVISION)]
     if revision >= _TIMEZONE:
         parts.append(text(timezone))
     if revision >= _DISPLAY_NAME:
@@ -194,7 +194,7 @@ def exception(code: int, message: str) -> bytes:
     """Return an exception packet with the engine's code and message."""
     return b"".join(
         [
-            varint(Server.EXCEPTION),
+            varint(ServerPacket.EXCEPTION),
             struct.pack("<i", code),
             text("DB::Exception"),
             text(f"DB::Exception: {message}"),
@@ -204,9 +204,9 @@ def exception(code: int, message: str) -> bytes:
     )
 
 
-def progress(revision: int, made: Progress) -> bytes:
+def progress(revision: int, made: QueryProgress) -> bytes:
     """Return a packet with the progress since the last one."""
-    parts = [varint(Server.PROGRESS), varint(made.rows), varint(made.bytes), varint(made.total_rows)]
+    parts = [varint(ServerPacket.PROGRESS), varint(made.rows), varint(made.bytes), varint(made.total_rows)]
     if revision >= _TOTAL_BYTES:
         parts.append(varint(0))
     if revision >= _WRITE_INFO:
@@ -218,14 +218,14 @@ def progress(revision: int, made: Progress) -> bytes:
 
 def profile_info(rows: int, blocks: int, size: int) -> bytes:
     """Return a packet with the size of the answer, without the number of rows before a LIMIT."""
-    return b"".join([varint(Server.PROFILE_INFO), *map(varint, (rows, blocks, size)), bytes(3)])
+    return b"".join([varint(ServerPacket.PROFILE_INFO), *map(varint, (rows, blocks, size)), bytes(3)])
 
 
-def packet(number: Server) -> bytes:
+def packet(number: ServerPacket) -> bytes:
     """Return a packet without content."""
     return varint(number)
 
 
-def data(number: Server) -> bytes:
+def data(number: ServerPacket) -> bytes:
     """Return the header for a packet with a block: its number, and an empty name of a temporary table."""
     return varint(number) + text("")

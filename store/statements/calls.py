@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from store.engine import Engine, EngineError
+from store.engine import EngineError, EngineSession
 from store.statements import vocabulary
 from store.statements.parsed import Parsed
-from store.statements.tokens import Kind
+from store.statements.tokens import TokenKind
 
 # Table functions with an argument that declares columns in SQL: the index, and the minimum number of
 # arguments.
@@ -16,7 +16,7 @@ _EXPRESSIONS = ("DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL", "CONSTRA
 _MAY_EXPRESS = re.compile("|".join(_EXPRESSIONS), re.IGNORECASE)
 
 
-def refused_function(engine: Engine, parsed: Parsed) -> str | None:
+def refused_function(engine: EngineSession, parsed: Parsed) -> str | None:
     """Return the first function in a statement that is not allowed, or `None`."""
     names = vocabulary.refused_functions(engine)
     for number, token in enumerate(parsed.tokens):
@@ -51,7 +51,7 @@ def _passed_as_argument(parsed: Parsed, number: int) -> bool:
     return called and (parsed.sign(after) == "," or parsed.word(after) == "AS")
 
 
-def refused_structure(engine: Engine, parsed: Parsed) -> str | None:
+def refused_structure(engine: EngineSession, parsed: Parsed) -> str | None:
     """Return why columns declared in a string are refused, or `None`. No other check covers this."""
     for number, token in enumerate(parsed.tokens):
         which = _STRUCTURES.get(token.text.lower()) if token.is_name else None
@@ -63,10 +63,10 @@ def refused_structure(engine: Engine, parsed: Parsed) -> str | None:
             continue
         given = arguments[index]
         token_of = parsed.at(given.start)
-        if len(given) == 1 and token_of.kind is Kind.LITERAL:
+        if len(given) == 1 and token_of.kind is TokenKind.LITERAL:
             if _expresses(engine, token_of.text):
                 return f"the columns of {token.text} have names and types only: no DEFAULT, ALIAS or the like"
-        elif token.text.lower() != "values" and not (len(given) == 1 and token_of.kind is Kind.NUMBER):
+        elif token.text.lower() != "values" and not (len(given) == 1 and token_of.kind is TokenKind.NUMBER):
             return f"the columns of {token.text} must be a string literal"
     return None
 
@@ -75,10 +75,10 @@ def _is_text(parsed: Parsed, first: range) -> bool:
     """Return whether this is the scalar function `format`: its first argument is a template."""
     token = parsed.at(first.start)
     called = parsed.at(first.start - 2).text.lower()
-    return called == "format" and token.kind is Kind.LITERAL and not re.fullmatch(r"\w+", token.text)
+    return called == "format" and token.kind is TokenKind.LITERAL and not re.fullmatch(r"\w+", token.text)
 
 
-def _expresses(engine: Engine, columns: str) -> bool:
+def _expresses(engine: EngineSession, columns: str) -> bool:
     if not _MAY_EXPRESS.search(columns):
         return False
     try:

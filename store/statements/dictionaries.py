@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from store.statements.parsed import Parsed
-from store.statements.tokens import Kind
+from store.statements.tokens import TokenKind
 
 _CREATES = ("CREATE DICTIONARY", "REPLACE DICTIONARY", "CREATE OR REPLACE DICTIONARY")
 _WORDS = ("QUERY", "INVALIDATE_QUERY", "TABLE", "DB")
@@ -46,7 +46,7 @@ def _source(parsed: Parsed, number: int, refused_query: Callable[[str], str | No
         return "the source of this dictionary cannot be read"
     for at in inside[::2]:
         word, value = parsed.word(at).upper(), parsed.at(at + 1)
-        if word not in _WORDS or value.kind is not Kind.LITERAL:
+        if word not in _WORDS or value.kind is not TokenKind.LITERAL:
             return "a dictionary's source must be in this server's store: name it by QUERY, TABLE and DB only"
         reason = refused_query(value.text) if word.endswith("QUERY") else None
         if reason:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from firstflight.errors import UsageError
 from store.access import ENGINES
-from store.engine import Engine, EngineError
+from store.engine import EngineError, EngineSession
 from store.statements import calls, dictionaries, vocabulary
 from store.statements.parsed import Parsed
-from store.statements.tokens import Kind
+from store.statements.tokens import TokenKind
 
 _READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS", "CHECK TABLE")
 _ROLES = ("USE ROLE", "SET ROLE", "SET DEFAULT ROLE", "SET TRANSACTION")
@@ -43,7 +43,7 @@ _NOT_IN_NAMES = frozenset("'`\\\n\r\0")
 _UNREADABLE = "this statement cannot be parsed with certainty"
 
 
-def check_reading(engine: Engine, sql: str) -> str:
+def check_reading(engine: EngineSession, sql: str) -> str:
     """Refuse a user's query that would read or write outside the store; return its parsed text.
 
     UsageError gives the reason; EngineError if the engine cannot parse the query.
@@ -66,7 +66,7 @@ def check_reading(engine: Engine, sql: str) -> str:
 
 
 def refused_to_clients(
-    engine: Engine, text: str, *, asking: bool = False, stored: bool = False
+    engine: EngineSession, text: str, *, asking: bool = False, stored: bool = False
 ) -> str | None:
     """Return why a parsed statement from a client of `store serve` is refused, or `None`.
 
@@ -105,7 +105,7 @@ def _only_deletes(parsed: Parsed) -> bool:
     return parsed.stands("ALTER TABLE") and bool(actions) and all(parsed.word(n) == "DELETE" for n in actions)
 
 
-def check_stored(engine: Engine, parsed: str | None) -> None:
+def check_stored(engine: EngineSession, parsed: str | None) -> None:
     """Refuse a stored definition if no client could create it today.
 
     `parsed` is a CREATE in the form that the engine's parser prints (formatQuery of
@@ -134,12 +134,12 @@ def _reads(parsed: Parsed) -> bool:
 
 def _names(parsed: Parsed) -> str | None:
     for token in parsed.tokens:
-        if token.kind is Kind.QUOTED and _NOT_IN_NAMES.intersection(token.text):
+        if token.kind is TokenKind.QUOTED and _NOT_IN_NAMES.intersection(token.text):
             return f"the name {token.text!r} contains a quote, backslash or line end"
     return None
 
 
-def _parts(engine: Engine, parsed: Parsed) -> str | None:
+def _parts(engine: EngineSession, parsed: Parsed) -> str | None:
     def refused_query(query: str) -> str | None:
         try:
             return refused_to_clients(engine, engine.formatted(query), asking=True)

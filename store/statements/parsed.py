@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.statements.tokens import Kind, Token, tokens
+from store.statements.tokens import Token, TokenKind, tokens
 
 _OPEN, _CLOSE = "([{", ")]}"
-_NOTHING = Token(Kind.OTHER, "", 0, 0)
+_NOTHING = Token(TokenKind.OTHER, "", 0, 0)
 
 
 class Parsed:
@@ -21,11 +21,11 @@ class Parsed:
         self._positions: dict[str, list[int]] = {}
         depth = 0
         for number, token in enumerate(self.tokens):
-            if token.kind is Kind.COMMENT:
+            if token.kind is TokenKind.COMMENT:
                 raise ValueError("a comment")
-            if token.kind is Kind.WORD:
+            if token.kind is TokenKind.WORD:
                 self._positions.setdefault(token.text, []).append(number)
-            bracket = token.text if token.kind is Kind.OTHER else ""
+            bracket = token.text if token.kind is TokenKind.OTHER else ""
             depth -= bracket in _CLOSE if bracket else 0
             self.depth.append(depth)
             depth += bracket in _OPEN if bracket else 0
@@ -42,12 +42,12 @@ class Parsed:
     def word(self, number: int) -> str:
         """Return the text of an unquoted word, which may be a keyword; else an empty string."""
         token = self.at(number)
-        return token.text if token.kind is Kind.WORD else ""
+        return token.text if token.kind is TokenKind.WORD else ""
 
     def sign(self, number: int) -> str:
         """Return the character of a token that is not a name, literal or number; else an empty string."""
         token = self.at(number)
-        return token.text if token.kind is Kind.OTHER else ""
+        return token.text if token.kind is TokenKind.OTHER else ""
 
     def stands(self, phrase: str, number: int = 0) -> bool:
         """Return whether the words of `phrase` are at `number`."""

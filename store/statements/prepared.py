@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from firstflight.errors import UsageError
-from store.engine import Engine
+from store.engine import EngineSession
 from store.statements import guard
 
 # The engine parses and prints all definitions in this query; a query for each takes five times as long.
@@ -29,7 +29,7 @@ FROM system.functions WHERE origin = 'SQLUserDefined'
 _safe: set[str] = set()
 
 
-def check(engine: Engine, location: str) -> None:
+def check(engine: EngineSession, location: str) -> None:
     """Check all definitions in the store that `engine` has open; `location` names it in messages.
 
     UsageError names the first refused definition; EngineError if they cannot be read.

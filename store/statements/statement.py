@@ -12,7 +12,7 @@ from typing import Any
 from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
 from store.sql import identifier
 from store.statements.parsed import Parsed
-from store.statements.tokens import Kind, tokens
+from store.statements.tokens import TokenKind, tokens
 
 _FORMAT_LINE = re.compile(r"^FORMAT \w+\n?", re.MULTILINE)
 _SELECT = re.compile(r"\(*(SELECT|WITH)\b")
@@ -129,13 +129,13 @@ def _rows(given: str) -> str:
     """Return the text after VALUES or FORMAT of an insert."""
     before, depth, names = "", 0, False
     for token in tokens(given):
-        word = token.text.upper() if token.kind is Kind.WORD else ""
+        word = token.text.upper() if token.kind is TokenKind.WORD else ""
         if names and token.is_name:
             begin = _BEFORE_ROWS.match(given, token.end)
             return given[begin.end() if begin else token.end :]
-        if token.kind is Kind.COMMENT:
+        if token.kind is TokenKind.COMMENT:
             continue
-        if token.kind is Kind.OTHER:
+        if token.kind is TokenKind.OTHER:
             depth += (token.text == "(") - (token.text == ")")
         if not depth and before not in ("INTO", "TABLE", "."):
             if word == "VALUES":
@@ -150,9 +150,9 @@ def _has_more_text(rows: str) -> bool:
     ended = False
     try:
         for token in tokens(rows):
-            if ended and token.kind is not Kind.COMMENT and token.text != ";":
+            if ended and token.kind is not TokenKind.COMMENT and token.text != ";":
                 return True
-            ended = ended or (token.kind is Kind.OTHER and token.text == ";")
+            ended = ended or (token.kind is TokenKind.OTHER and token.text == ";")
     except ValueError:
         return ended
     return False

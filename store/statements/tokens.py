@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """A token's kind."""
 
     WORD = auto()  # a keyword or a plain name
@@ -25,7 +25,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A token. `text` is the unquoted name or string, or the source text; `begin` and `end` are offsets."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     begin: int
     end: int
@@ -33,7 +33,7 @@ class Token(NamedTuple):
     @property
     def is_name(self) -> bool:
         """Whether the token can be a name."""
-        return self.kind is Kind.WORD or self.kind is Kind.QUOTED
+        return self.kind is TokenKind.WORD or self.kind is TokenKind.QUOTED
 
 
 _SPACE = re.compile(r"[\s\0]+")
@@ -67,32 +67,32 @@ def _token(text: str, at: int) -> Token:
     first = text[at]
     # Most tokens match one of these two patterns, and no others do.
     if first in "(),":
-        return Token(Kind.OTHER, first, at, at + 1)
+        return Token(TokenKind.OTHER, first, at, at + 1)
     if (first.isascii() and first.isalpha()) or first == "_":
         word = _WORD.match(text, at)
         assert word is not None
-        return Token(Kind.WORD, word[0], at, word.end())
+        return Token(TokenKind.WORD, word[0], at, word.end())
     if first in _QUOTED:
         return _quoted(text, at)
     if first == "$":
         mark = _HEREDOC.match(text, at)
         end = text.find(mark[0], mark.end()) if mark else -1
         if mark and end >= 0:
-            return Token(Kind.LITERAL, text[mark.end() : end], at, end + len(mark[0]))
+            return Token(TokenKind.LITERAL, text[mark.end() : end], at, end + len(mark[0]))
     if text.startswith("/*", at):
         end = _comment_end(text, at)
-        return Token(Kind.COMMENT, text[at:end], at, end)
+        return Token(TokenKind.COMMENT, text[at:end], at, end)
     if comment := _LINE_COMMENT.match(text, at):
-        return Token(Kind.COMMENT, comment[0], at, comment.end())
+        return Token(TokenKind.COMMENT, comment[0], at, comment.end())
     if number := _NUMBER.match(text, at):
         word = _WORD.match(text, number.end())
         if not word:
-            return Token(Kind.NUMBER, number[0], at, number.end())
+            return Token(TokenKind.NUMBER, number[0], at, number.end())
         if first == ".":
-            return Token(Kind.OTHER, first, at, at + 1)
+            return Token(TokenKind.OTHER, first, at, at + 1)
     if word := _WORD.match(text, at):  # a name may begin with a digit
-        return Token(Kind.WORD, word[0], at, word.end())
-    return Token(Kind.OTHER, first, at, at + 1)
+        return Token(TokenKind.WORD, word[0], at, word.end())
+    return Token(TokenKind.OTHER, first, at, at + 1)
 
 
 def _quoted(text: str, at: int) -> Token:
@@ -100,7 +100,7 @@ def _quoted(text: str, at: int) -> Token:
     match = _QUOTED[quote].match(text, at + 1)
     if not match:
         raise ValueError(f"{quote} at {at} is not terminated")
-    kind = Kind.LITERAL if quote == "'" else Kind.QUOTED
+    kind = TokenKind.LITERAL if quote == "'" else TokenKind.QUOTED
     inside = text[at + 1 : match.end() - 1]
     return Token(kind, _ESCAPE.sub(lambda escape: _plain(escape, quote), inside), at, match.end())
 

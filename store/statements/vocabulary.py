@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from store.engine import Engine
+from store.engine import EngineSession
 
 # Table functions that only compute, or read tables of the store.
 TABLE_FUNCTIONS = frozenset({
@@ -63,7 +63,7 @@ _refused: list[frozenset[str]] = []
 INSERT_FORMATS = re.compile(r"Values|TSV\w*|TabSeparated\w*|CSV\w*|JSON\w*|Native|LineAsString")
 
 
-def refused_functions(engine: Engine) -> frozenset[str]:
+def refused_functions(engine: EngineSession) -> frozenset[str]:
     """Return the lower-case names of this engine's functions that statements may not name."""
     if not _refused:  # the same for all sessions of the process
         scalar = set(engine.run("SELECT DISTINCT lower(name) FROM system.functions").decode().split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.computed.numeric import Numeric, Published
+from testbed.computed.numeric import Numeric, PublishedValues
 from testbed.measures.acknowledgements.model import overhead_bytes
 
 # IP header, UDP header, short header with a 2-byte packet number, 5-byte ACK frame, tag.
@@ -48,7 +48,7 @@ def _rows() -> list[dict[str, Any]]:
     ]
 
 
-def _printed() -> tuple[Published, ...]:
+def _printed() -> tuple[PublishedValues, ...]:
     printed = (
         *(
             ("TCP over IPv4", 2, 20),
@@ -65,7 +65,7 @@ def _printed() -> tuple[Published, ...]:
     )
     # The tolerance is half a unit of the last digit.
     return tuple(
-        Published({"acks": name, "ratio": ratio}, {"bytes_per_packet": value}, 0.5)
+        PublishedValues({"acks": name, "ratio": ratio}, {"bytes_per_packet": value}, 0.5)
         for name, ratio, value in printed
     )
 

@@ -32,7 +32,7 @@ _CONDITIONS = ("client", "server", "rtt_ms", "certificate_bytes", "certificate_d
 
 
 @dataclass(frozen=True, order=True)
-class Case:
+class BetterAnswerCase:
     """Conditions of the table. `longer`: the delay is three RTTs or more; `None` with loss."""
 
     over: bool
@@ -53,7 +53,7 @@ class Pair:
     datagrams. `better` is null if a required time is unknown.
     """
 
-    case: Case
+    case: BetterAnswerCase
     client: str
     server: str
     rtt_ms: float
@@ -78,7 +78,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Advice:
+class PairCount:
     """The pairs for a case, server and RTT; `iack`, `wfc`, `same`: the number of pairs with this result.
 
     `ours` is the result of more than half of the pairs, or `split`. Gains in ms: minimum, median, maximum.
@@ -116,9 +116,9 @@ def pairs(out: Path, rows: Sequence[Row]) -> list[Pair]:
     return [pair for answers in groups.values() if all(answers.values()) for pair in _pair(out, answers)]
 
 
-def advices(paired: Sequence[Pair]) -> list[Advice]:
+def advices(paired: Sequence[Pair]) -> list[PairCount]:
     """Return a line for each case, server and RTT."""
-    groups: dict[tuple[Case, str, float], list[Pair]] = {}
+    groups: dict[tuple[BetterAnswerCase, str, float], list[Pair]] = {}
     for pair in paired:
         if pair.better is not None:
             groups.setdefault((pair.case, pair.server, pair.rtt_ms), []).append(pair)
@@ -156,7 +156,7 @@ def _pair(out: Path, answers: dict[str, list[Row]]) -> Iterator[Pair]:
     times = [median_ms(rows, column("first_stream_us")) for rows in (wfc, iack)]
     timeouts = [median_ms(rows, column("pto_first_us")) for rows in (wfc, iack)]
     yield Pair(
-        case=Case(over, lost, longer),
+        case=BetterAnswerCase(over, lost, longer),
         client=row["client"],
         server=row["server"],
         rtt_ms=row["rtt_ms"],
@@ -172,16 +172,16 @@ def _lost_part(row: Row) -> Lost:
     return "server flight" if row["drop_to_client"] else "nothing"
 
 
-def _sort_key(case: Case) -> tuple[Any, ...]:
+def _sort_key(case: BetterAnswerCase) -> tuple[Any, ...]:
     """Return the sort key that orders cases as in the table."""
     return case.over, ("server flight", "second flight", "nothing").index(case.lost), bool(case.longer)
 
 
-def _advice(case: Case, server: str, rtt_ms: float, paired: Sequence[Pair]) -> Advice:
+def _advice(case: BetterAnswerCase, server: str, rtt_ms: float, paired: Sequence[Pair]) -> PairCount:
     answers = [pair.better for pair in paired]
     gains = [pair.gain_ms for pair in paired if pair.gain_ms is not None]
     counts = {answer: answers.count(answer) for answer in ("IACK", "WFC", "same")}
-    return Advice(
+    return PairCount(
         certificate="over" if case.over else "within",
         lost=case.lost,
         delay="" if case.longer is None else ">= 3 RTT" if case.longer else "< 3 RTT",

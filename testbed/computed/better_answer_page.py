@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.computed import better_answer
-from testbed.computed.better_answer import Advice
-from testbed.summary import Check, Page, number
+from testbed.computed.better_answer import PairCount
+from testbed.summary import Check, SummaryPage, number
 from testbed.trials.trial_row import Row
 
 _TITLE = "When an instant ACK (IACK) is better than waiting for the certificate (WFC), by RTT"
@@ -42,7 +42,7 @@ class _Reason:
     servers: tuple[str, ...] = ()
     rtt_ms: tuple[float, ...] = ()
 
-    def is_of(self, advice: Advice) -> bool:
+    def is_of(self, advice: PairCount) -> bool:
         return (
             advice.lost == self.lost
             and self.delay in (None, advice.delay)
@@ -104,49 +104,49 @@ class Derived:
     title: str
     source: str
     sources: tuple[str, ...]
-    lines: Callable[[Path, Sequence[Row]], list[Advice]]
-    summary: Callable[[Sequence[Advice], Sequence[str]], Page]
-    panels: Callable[[Sequence[Advice]], list[Panel]]
+    lines: Callable[[Path, Sequence[Row]], list[PairCount]]
+    summary: Callable[[Sequence[PairCount], Sequence[str]], SummaryPage]
+    panels: Callable[[Sequence[PairCount]], list[ComparisonPanel]]
 
 
-def summary(advices: Sequence[Advice], without: Sequence[str] = ()) -> Page:
+def summary(advices: Sequence[PairCount], without: Sequence[str] = ()) -> SummaryPage:
     """Return the summary of lines; `without`: the sources without trials."""
     columns = [
-        Column("certificate\n", [advice.certificate for advice in advices], right=False),
-        Column("lost\n", [advice.lost for advice in advices], right=False),
-        Column("delay\n", [advice.delay or "-" for advice in advices], right=False),
-        Column("server\n", [advice.server for advice in advices], right=False),
-        Column("RTT\nms", [f"{advice.rtt_ms:g}" for advice in advices]),
-        Column("better\nIACK", [str(advice.iack) for advice in advices]),
-        Column("\nWFC", [str(advice.wfc) for advice in advices]),
-        Column("\nsame", [str(advice.same) for advice in advices]),
-        Column("gain\nleast", [number(advice.gain_low_ms, 1) for advice in advices]),
-        Column("\nmedian", [number(advice.gain_median_ms, 1) for advice in advices]),
-        Column("\nmost", [number(advice.gain_high_ms, 1) for advice in advices]),
-        Column("ours\n", [advice.ours for advice in advices], right=False),
-        Column("publ.\n", [advice.published for advice in advices], right=False),
+        PrintedColumn("certificate\n", [advice.certificate for advice in advices], right=False),
+        PrintedColumn("lost\n", [advice.lost for advice in advices], right=False),
+        PrintedColumn("delay\n", [advice.delay or "-" for advice in advices], right=False),
+        PrintedColumn("server\n", [advice.server for advice in advices], right=False),
+        PrintedColumn("RTT\nms", [f"{advice.rtt_ms:g}" for advice in advices]),
+        PrintedColumn("better\nIACK", [str(advice.iack) for advice in advices]),
+        PrintedColumn("\nWFC", [str(advice.wfc) for advice in advices]),
+        PrintedColumn("\nsame", [str(advice.same) for advice in advices]),
+        PrintedColumn("gain\nleast", [number(advice.gain_low_ms, 1) for advice in advices]),
+        PrintedColumn("\nmedian", [number(advice.gain_median_ms, 1) for advice in advices]),
+        PrintedColumn("\nmost", [number(advice.gain_high_ms, 1) for advice in advices]),
+        PrintedColumn("ours\n", [advice.ours for advice in advices], right=False),
+        PrintedColumn("publ.\n", [advice.published for advice in advices], right=False),
     ]
     notes = [_NOT_MEASURED]
     notes += [f"No trials of {name}: `firstflight testbed run {name}` makes some." for name in without]
-    return Page(_TITLE, _SOURCE, columns, _LEGEND, [*_checks(advices), *_flips(advices)], notes)
+    return SummaryPage(_TITLE, _SOURCE, columns, _LEGEND, [*_checks(advices), *_flips(advices)], notes)
 
 
-def panels(advices: Sequence[Advice]) -> list[Panel]:
+def panels(advices: Sequence[PairCount]) -> list[ComparisonPanel]:
     """Return a panel for each case: the median gain over the RTT, by server."""
     figure = []
     for case in dict.fromkeys(map(_case, advices)):
         group = [advice for advice in advices if _case(advice) == case]
-        curves: tuple[Series, ...] = ()
+        curves: tuple[ComparisonSeries, ...] = ()
         for server in dict.fromkeys(advice.server for advice in group):
             curves += series(
                 server,
                 [(advice.rtt_ms, advice.gain_median_ms) for advice in group if advice.server == server],
             )
-        figure.append(Panel(case, "Gain in time to first byte [ms]", curves, "RTT [ms]"))
+        figure.append(ComparisonPanel(case, "Gain in time to first byte [ms]", curves, "RTT [ms]"))
     return figure
 
 
-def _checks(advices: Sequence[Advice]) -> list[Check]:
+def _checks(advices: Sequence[PairCount]) -> list[Check]:
     return [
         Check(
             f"{_case(advice)}, {advice.rtt_ms:g} ms, server {advice.server}",
@@ -159,16 +159,16 @@ def _checks(advices: Sequence[Advice]) -> list[Check]:
     ]
 
 
-def _case(advice: Advice) -> str:
+def _case(advice: PairCount) -> str:
     delay = f", delay {advice.delay}" if advice.delay else ""
     return f"certificate {advice.certificate} the limit, {advice.lost} lost{delay}"
 
 
-def _reason(advice: Advice) -> str | None:
+def _reason(advice: PairCount) -> str | None:
     return next((why.reason for why in _REASONS if why.is_of(advice)), None)
 
 
-def _flips(advices: Sequence[Advice]) -> list[Check]:
+def _flips(advices: Sequence[PairCount]) -> list[Check]:
     """Return whether the table's first WFC becomes IACK at the RTTs of the paper's Figure 12."""
     verdicts = []
     for server in _FLIPS_SERVERS:
@@ -192,7 +192,7 @@ def _flips(advices: Sequence[Advice]) -> list[Check]:
     return verdicts
 
 
-def _not_flipped(advices: Sequence[Advice], server: str) -> str | None:
+def _not_flipped(advices: Sequence[PairCount], server: str) -> str | None:
     """Return the reasons for the lines without a flip between them; `None` without reasons."""
     group = [
         advice

@@ -89,7 +89,7 @@ def _reductions() -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedValues:
     """Published values for the rows that match `where`, each with the tolerance `within`."""
 
     where: Mapping[str, float | str]
@@ -116,11 +116,11 @@ class Numeric:
     title: str
     source: str
     rows: Callable[[], list[dict[str, Any]]]
-    published: tuple[Published, ...]
+    published: tuple[PublishedValues, ...]
     notes: tuple[str, ...] = ()
     shape: Shape | None = None
 
-    def verdicts(self) -> list[tuple[Published, bool]]:
+    def verdicts(self) -> list[tuple[PublishedValues, bool]]:
         """Return each published value and whether all its rows meet it. A value without rows is not met."""
         rows = self.rows()
         verdicts = []
@@ -149,19 +149,19 @@ _PRINTED: dict[int, tuple[float, float, float]] = {
 }
 
 
-def _printed() -> Iterator[Published]:
+def _printed() -> Iterator[PublishedValues]:
     """Yield the values of Figure 2. The tolerance is half a unit of the last digit."""
     for sample, (iack_ms, wfc_ms, difference_ms) in _PRINTED.items():
         conditions = {"rtt_ms": 9.0, "sample": sample}
-        yield Published(conditions, {"iack_pto_ms": iack_ms}, _TENTH)
-        yield Published(conditions, {"wfc_pto_ms": wfc_ms}, _TENTH)
-        yield Published({"sample": sample}, {"difference_ms": difference_ms}, _HUNDREDTH)
+        yield PublishedValues(conditions, {"iack_pto_ms": iack_ms}, _TENTH)
+        yield PublishedValues(conditions, {"wfc_pto_ms": wfc_ms}, _TENTH)
+        yield PublishedValues({"sample": sample}, {"difference_ms": difference_ms}, _HUNDREDTH)
 
 
-def _edges() -> Iterator[Published]:
+def _edges() -> Iterator[PublishedValues]:
     for delay_ms in (1.0, 9.0, 25.0):
         conditions = {"certificate_delay_ms": delay_ms, "rtt_ms": delay_ms / 3}
-        yield Published(conditions, {"reduction_rtts": _ALWAYS_RTTS}, 1e-9)
+        yield PublishedValues(conditions, {"reduction_rtts": _ALWAYS_RTTS}, 1e-9)
 
 
 NUMERIC = {

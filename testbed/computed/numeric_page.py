@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.computed.numeric import Numeric
-from testbed.summary import Check, Page
+from testbed.summary import Check, SummaryPage
 
 
-def summary(figure: Numeric) -> Page:
+def summary(figure: Numeric) -> SummaryPage:
     """Return a computed figure's summary."""
     rows = figure.rows()
-    columns = [Column(name, [_number(row[name]) for row in rows]) for name in rows[0]]
+    columns = [PrintedColumn(name, [_number(row[name]) for row in rows]) for name in rows[0]]
     checks = [
         Check(_named(published.where), f"{_named(published.values)}, within {published.within:g}", "", met)
         for published, met in figure.verdicts()
     ]
-    return Page(figure.title, figure.source, columns, checks=checks, notes=figure.notes)
+    return SummaryPage(figure.title, figure.source, columns, checks=checks, notes=figure.notes)
 
 
 def _named(given: Mapping[str, float | str]) -> str:
@@ -31,7 +31,7 @@ def _number(value: float | bool | str) -> str:
     return ("no", "yes")[value] if isinstance(value, bool) else f"{value:.4g}"
 
 
-def panels(figure: Numeric) -> list[Panel]:
+def panels(figure: Numeric) -> list[ComparisonPanel]:
     """Return a computed figure's panels: a curve for each value that rows have in common."""
     rows, shape = figure.rows(), figure.shape
     if shape is None:
@@ -45,5 +45,7 @@ def panels(figure: Numeric) -> list[Panel]:
             for name, label in shape.curves.items()
             for curve in series(label, [(row[shape.across], row[name]) for row in group])
         ]
-        plots.append(Panel(f"{shape.of} {value:g} ms", shape.axis, tuple(curves), shape.across_axis))
+        plots.append(
+            ComparisonPanel(f"{shape.of} {value:g} ms", shape.axis, tuple(curves), shape.across_axis)
+        )
     return plots

@@ -66,7 +66,7 @@ class Accept(OfPairs):
         return "met" if is_met else "not met"
 
 
-class Found(BaseModel):
+class GainReason(BaseModel):
     """A reason from captures: why a gain differs from the expected one, or has another cause."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -81,7 +81,7 @@ class GainExperiment(Experiment):
 
     gained: tuple[GainRange, ...] = Field(default=(), description="Published ranges of the gain.")
     accept: tuple[Accept, ...] = Field(default=(), description="Expected gains.")
-    found: tuple[Found, ...] = Field(default=(), description="Reasons for a different gain or cause.")
+    found: tuple[GainReason, ...] = Field(default=(), description="Reasons for a different gain or cause.")
     trend_ms: float | None = Field(
         default=None,
         gt=0,
@@ -100,5 +100,5 @@ class GainExperiment(Experiment):
         )
 
 
-def _is_reason_for(found: Found, client: str, server: str, rtt_ms: float) -> bool:
+def _is_reason_for(found: GainReason, client: str, server: str, rtt_ms: float) -> bool:
     return client in found.clients and server in found.servers and rtt_ms in found.rtt_ms

@@ -20,7 +20,7 @@ from testbed.experiment.cell import Cell
 MOST_CELLS = 10_000
 
 
-class Reason(BaseModel):
+class UnmetReason(BaseModel):
     """A reason from captures, for unmet expectations with every part in `of`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,7 +48,7 @@ class Experiment(BaseModel):
         default=(), description="Additional cells: the fields of each that differ from `held`."
     )
     shows: tuple[str, ...] = Field(default=(), description="Sentences about what the captures show.")
-    reason: tuple[Reason, ...] = Field(
+    reason: tuple[UnmetReason, ...] = Field(
         default=(), description="Reasons from captures for expectations that are not met."
     )
 

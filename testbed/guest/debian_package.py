@@ -24,7 +24,7 @@ ORDINARY = 500
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One stanza of sources.list(5); `options` are its other fields, such as Signed-By, as written."""
 
     uris: tuple[str, ...]
@@ -40,7 +40,7 @@ class Source:
         return "".join(f"{name}: {value}\n" for name, value in (*fields, *self.options))
 
 
-def parse_deb822(text: str) -> Iterator[Source]:
+def parse_deb822(text: str) -> Iterator[AptSource]:
     """Yield the enabled binary sources in a `.sources` file (sources.list(5), "deb822-style format")."""
     # Comments are not part of a stanza, even inside a field.
     lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -66,10 +66,10 @@ def parse_deb822(text: str) -> Iterator[Source]:
         uris, suites = (tuple(fields.pop(key, "").split()) for key in ("uris", "suites"))
         components = tuple(fields.pop("components", "").split())
         if enabled and "deb" in types and uris and suites:
-            yield Source(uris, suites, components, tuple((key.title(), fields[key]) for key in fields))
+            yield AptSource(uris, suites, components, tuple((key.title(), fields[key]) for key in fields))
 
 
-def parse_list(text: str) -> Iterator[Source]:
+def parse_list(text: str) -> Iterator[AptSource]:
     """Yield the binary sources in a `.list` file (sources.list(5), "one-line-style format")."""
     for line in text.splitlines():
         match = re.match(r"\s*deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)([^#]*)", line)
@@ -81,14 +81,14 @@ def parse_list(text: str) -> Iterator[Source]:
             # The one-line form has arch= where the other has Architectures: (the same for lang=, target=).
             longer = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
             options.append((longer.get(key.lower(), key.title()), value.replace(",", " ")))
-        yield Source((match[2],), (match[3],), tuple(match[4].split()), tuple(options))
+        yield AptSource((match[2],), (match[3],), tuple(match[4].split()), tuple(options))
 
 
-def read_sources(folder: Path = SOURCES) -> list[Source]:
+def read_sources(folder: Path = SOURCES) -> list[AptSource]:
     """Return the enabled sources below `folder`, in the order of their files."""
     parts = folder / "sources.list.d"
     files = [folder / "sources.list", *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
-    sources: list[Source] = []
+    sources: list[AptSource] = []
     for path in files:
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -105,7 +105,7 @@ def codename(release: Path = RELEASE) -> str:
     return match[1]
 
 
-def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], str]:
+def with_backports(sources: Iterable[AptSource], name: str) -> tuple[list[AptSource], str]:
     """Return the sources of release `name` and its backports, and the name of the backports suite.
 
     Address, components and keyring come from the machine's own sources, so the mirrors are the same.
@@ -129,10 +129,12 @@ def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], 
     ], suite
 
 
-class Archive:
+class DebianArchive:
     """This machine's mirror, read with separate apt state in `folder`."""
 
-    def __init__(self, folder: Path, sources: Iterable[Source], suite: str, priority: int = PRIORITY) -> None:
+    def __init__(
+        self, folder: Path, sources: Iterable[AptSource], suite: str, priority: int = PRIORITY
+    ) -> None:
         """Write the configuration; with PRIORITY, `suite` only provides packages that no other suite has."""
         self.folder = folder
         self.configuration = folder / "apt.conf"
@@ -207,7 +209,7 @@ class Archive:
         return done.stdout
 
 
-def open_archive(folder: Path, priority: int = PRIORITY) -> Archive:
+def open_archive(folder: Path, priority: int = PRIORITY) -> DebianArchive:
     """Return the machine's mirror with its release's backports; apt state is in a new folder in `folder`."""
     sources, suite = with_backports(read_sources(), codename())
-    return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite, priority)
+    return DebianArchive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite, priority)

@@ -49,7 +49,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True)
-class Result:
+class GuestResult:
     """Exit status (128 + N if signal N ended it; 127 if not found), output, the guest's time in ns.
 
     `cpu_s` is CPU time of the host, in seconds: it differs between two runs and is not compared.
@@ -73,7 +73,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     writable: Iterable[str] = (),
     visible: Iterable[Path] = (),
-) -> Result:
+) -> GuestResult:
     """Run the command `argv` in a guest. It reads its files from `folder` and writes its results there.
 
     `seed` (0 to 2^64 - 1) determines all random numbers; use another seed for another repetition. `limit_s`
@@ -108,7 +108,7 @@ def run(
             "HOME": str(scratch.absolute()),
         }
         with (scratch / "console").open("wb") as console, processor.reserved(cache()) as processors:
-            with processor.only(processors):
+            with processor.restricted_to(processors):
                 process = children.start(
                     command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
                 )
@@ -141,7 +141,7 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> float:
             process.wait()
 
 
-def _result(scratch: Path, cpu_s: float) -> Result:
+def _result(scratch: Path, cpu_s: float) -> GuestResult:
     status = scratch / "status"
     if not status.is_file():
         lines = (scratch / "console").read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -149,7 +149,7 @@ def _result(scratch: Path, cpu_s: float) -> Result:
         raise FirstflightError(f"the guest broke down: {reason or (lines or ['it gave no reason'])[0]}")
     number, took_ns = status.read_text().split()
     stdout, stderr = ((scratch / name).read_bytes() for name in ("stdout", "stderr"))
-    return Result(int(number), stdout, stderr, int(took_ns), cpu_s)
+    return GuestResult(int(number), stdout, stderr, int(took_ns), cpu_s)
 
 
 def check_shared_memory(*memory_mb: int) -> None:

@@ -19,7 +19,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.system.files import explain_os_errors
 from firstflight.system.lock import locked
 from testbed.guest.cache_folder import cache
-from testbed.guest.debian_package import Archive, open_archive
+from testbed.guest.debian_package import DebianArchive, open_archive
 
 PACKAGE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).with_name("uml.config")
@@ -113,7 +113,7 @@ def build(report: Callable[[str], None], jobs: int) -> Path:
             return _build(Path(scratch), open_archive(Path(scratch)), report, jobs)
 
 
-def _build(scratch: Path, archive: Archive, report: Callable[[str], None], jobs: int) -> Path:
+def _build(scratch: Path, archive: DebianArchive, report: Callable[[str], None], jobs: int) -> Path:
     report("reading the lists of packages")
     archive.update()
     version = archive.candidate(PACKAGE)

@@ -41,7 +41,7 @@ def _reserve(stack: ExitStack, folder: Path, number: int) -> bool:
 
 
 @contextmanager
-def only(processors: set[int]) -> Iterator[None]:
+def restricted_to(processors: set[int]) -> Iterator[None]:
     """Restrict this thread, and processes it starts during the block, to these processors."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)

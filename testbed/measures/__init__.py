@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from reports.numbers.compared import Panel
+from reports.numbers.compared import ComparisonPanel
 from reports.numbers.gridded import Maps
 from testbed.experiment.experiment import Experiment
-from testbed.summary import Line, Page
+from testbed.summary import SummaryLine, SummaryPage
 from testbed.trials.trial_row import Row
 
 E = TypeVar("E", bound=Experiment)
@@ -30,12 +30,12 @@ def _no_maps() -> Maps | None:
 class Results:
     """An experiment's results: lines, and functions that make summary, figure and maps from them."""
 
-    lines: Sequence[Line]
-    summary: Callable[[], Page]
-    figure: Callable[[], Sequence[Panel]]
+    lines: Sequence[SummaryLine]
+    summary: Callable[[], SummaryPage]
+    figure: Callable[[], Sequence[ComparisonPanel]]
     maps: Callable[[], Maps | None] = _no_maps
 
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[ComparisonPanel]:
         """Return the non-empty panels of the figure."""
         return [panel for panel in self.figure() if panel.series]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements import model
-from testbed.summary import Check, Page, count, number, page, seconds
+from testbed.summary import Check, SummaryPage, count, number, page, seconds
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, column, done, median_ms, median_of
@@ -86,7 +86,7 @@ def cells(experiment: AckAsymmetry, folder: Path, rows: Sequence[Row]) -> list[A
     return [_asymmetric(cell, cell_rows, folder) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def late(packets: Sequence[Packet]) -> Late | None:
+def second_half(packets: Sequence[Packet]) -> Late | None:
     """Return the second half of a transfer; `None` if it is too short. `packets`: rows of quic_packet."""
     datagrams = {packet["frame_number"]: packet for packet in packets}
     sent = [packet for packet in datagrams.values() if not packet["from_client"]]
@@ -116,7 +116,7 @@ def _asymmetric(cell: Cell, rows: Sequence[Row], folder: Path) -> Asymmetric:
     halves = [
         measured
         for packets in captured_packets.connections(folder, ended)
-        if (measured := late(packets)) is not None
+        if (measured := second_half(packets)) is not None
     ]
     complete = [half for half in halves if half.ack_bytes is not None]
     mbit = median_of(halves, lambda half: half.mbit)
@@ -156,22 +156,22 @@ def _verdict(expected: float, measured: float) -> str:
     return "met" if abs(measured / expected - 1) <= WITHIN else "not met"
 
 
-def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> Page:
+def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> SummaryPage:
     """Return the summary of asymmetric paths."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("path\n", [f"{line.asymmetry:g}:1" for line in completed]),
-        Column("queue\nback", [count(line.up_queue_packets) for line in completed]),
-        Column("asked\nratio", [count(line.ack_ratio) for line in completed]),
-        Column("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
-        Column("data\nbytes", [number(line.data_bytes, 0) for line in completed]),
-        Column("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
-        Column("limit\nMbit/s", [number(line.limit_mbit, 2) for line in completed]),
-        Column("expected\nMbit/s", [number(line.expected_mbit, 2) for line in completed]),
-        Column("found\nMbit/s", [number(line.mbit, 2) for line in completed]),
-        Column("way back\n%", [number(line.back_percent, 0) for line in completed]),
-        Column("\ndrops", [number(line.back_drops, 0) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("path\n", [f"{line.asymmetry:g}:1" for line in completed]),
+        PrintedColumn("queue\nback", [count(line.up_queue_packets) for line in completed]),
+        PrintedColumn("asked\nratio", [count(line.ack_ratio) for line in completed]),
+        PrintedColumn("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
+        PrintedColumn("data\nbytes", [number(line.data_bytes, 0) for line in completed]),
+        PrintedColumn("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
+        PrintedColumn("limit\nMbit/s", [number(line.limit_mbit, 2) for line in completed]),
+        PrintedColumn("expected\nMbit/s", [number(line.expected_mbit, 2) for line in completed]),
+        PrintedColumn("found\nMbit/s", [number(line.mbit, 2) for line in completed]),
+        PrintedColumn("way back\n%", [number(line.back_percent, 0) for line in completed]),
+        PrintedColumn("\ndrops", [number(line.back_drops, 0) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     checks = [
         Check(
@@ -192,11 +192,11 @@ def summary(experiment: AckAsymmetry, lines: Sequence[Asymmetric]) -> Page:
     return page(experiment, columns, legend, checks, missing, len(lines))
 
 
-def panels(lines: Sequence[Asymmetric]) -> list[Panel]:
+def panels(lines: Sequence[Asymmetric]) -> list[ComparisonPanel]:
     """Return the figure: found and expected rate of each path."""
     dots = series("found", [(_path(line), line.mbit) for line in lines])
     dots += series("expected", [(_path(line), line.expected_mbit) for line in lines])
-    return [Panel("Transfers' second half", "Rate of data [Mbit/s]", dots)] if lines else []
+    return [ComparisonPanel("Transfers' second half", "Rate of data [Mbit/s]", dots)] if lines else []
 
 
 def _path(line: Asymmetric) -> str:

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import Field
 
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, number, page
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.cell_rows import by_cell, done, in_percent, median_of, percent
 from testbed.trials.trial_row import Row
 
@@ -107,7 +107,7 @@ def parts(row: Row) -> dict[str, int | None]:
     return {**known, "outside": None if None in values else values[0] - sum(values[1:])}
 
 
-def summary(experiment: AckBytes, lines: Sequence[Composed]) -> Page:
+def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     titles = (  # In the order of KINDS.
@@ -115,24 +115,24 @@ def summary(experiment: AckBytes, lines: Sequence[Composed]) -> Page:
         *("CRYPTO\n", "STREAM\n", "PADDING\n", "other\n", "out-\nside"),
     )
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("body\nkB", [f"{line.body_bytes / 1000:g}" for line in completed]),
-        Column("client\n%", [number(line.client_percent, 2) for line in completed]),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("body\nkB", [f"{line.body_bytes / 1000:g}" for line in completed]),
+        PrintedColumn("client\n%", [number(line.client_percent, 2) for line in completed]),
         *(
-            Column(title, [number(getattr(line, kind), 2) for line in completed])
+            PrintedColumn(title, [number(getattr(line, kind), 2) for line in completed])
             for title, kind in zip(titles, KINDS, strict=True)
         ),
-        Column("ACKs\n%", [number(line.ack_only_percent, 2) for line in completed]),
-        Column(
+        PrintedColumn("ACKs\n%", [number(line.ack_only_percent, 2) for line in completed]),
+        PrintedColumn(
             "publ.\n%",
             [_published(line, "ack_low_percent", "ack_high_percent") for line in completed],
             right=False,
         ),
-        Column("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
-        Column(
+        PrintedColumn("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
+        PrintedColumn(
             "publ.\n%", [_published(line, None, "bundled_high_percent") for line in completed], right=False
         ),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians of the client's IP bytes per 100 bytes of the server, by kind. Outside: in no packet, such\n"
@@ -218,24 +218,24 @@ def _tags_percent(row: Row) -> float | None:
     return None if None in (tags, crypto) else in_percent(tags, tags + crypto)
 
 
-def panels(lines: Sequence[Composed]) -> list[Panel]:
+def panels(lines: Sequence[Composed]) -> list[ComparisonPanel]:
     """Return panels for each body length: bytes by kind, and bundled ACKs."""
     figure = []
     for size in dict.fromkeys(line.body_bytes for line in lines):
         group = [line for line in lines if line.body_bytes == size]
         title = f"Body of {size / 1000:g} kB"
-        dots: list[Series] = []
+        dots: list[ComparisonSeries] = []
         dots += series("headers", [(line.client, line.all_headers) for line in group])
         # The other kinds have no plot style; the table lists them.
         for kind in ("tags", "ack", "crypto", "stream", "padding"):
             dots += series(kind, [(line.client, getattr(line, kind)) for line in group])
-        figure.append(Panel(title, "Bytes for 100 of the server's", tuple(dots)))
+        figure.append(ComparisonPanel(title, "Bytes for 100 of the server's", tuple(dots)))
         bundled = series("bundled", [(line.client, line.bundled_percent) for line in group])
         published_points = [
             (line.client, line.published.bundled_high_percent if line.published else None) for line in group
         ]
         bundled += series("bundled", published_points, published=True)
-        figure.append(Panel(title, "ACKs with other frames [%]", bundled))
+        figure.append(ComparisonPanel(title, "ACKs with other frames [%]", bundled))
     return figure
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic import Field
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, count, number, page
+from testbed.summary import Check, SummaryPage, count, number, page
 from testbed.trials.cell_rows import by_cell, column, done, median_of, percent, quotient
 from testbed.trials.trial_row import Row
 
@@ -25,7 +25,7 @@ FOLLOWS_WITHIN = 0.2
 PUBLISHED_WITHIN = 0.1
 
 
-class Survey(OfPaper):
+class PublishedAcks(OfPaper):
     """A client's published acknowledgements."""
 
     client: str = Field(description="The client.")
@@ -45,12 +45,12 @@ class Counted(OfPaper):
 class AckSurvey(Experiment):
     """How clients acknowledge by default, and with ACK_FREQUENCY requests (paper 003, Table 2)."""
 
-    survey: tuple[Survey, ...] = Field(default=(), description="Published acknowledgements.")
+    survey: tuple[PublishedAcks, ...] = Field(default=(), description="Published acknowledgements.")
     counted: tuple[Counted, ...] = Field(default=(), description="Published counters.")
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientAcks:
     """A client. Numbers are medians over completed trials without a request; null without any.
 
     `takes_requests`: its transport parameters contain min_ack_delay. The server then requested `asked_ratio`,
@@ -87,7 +87,7 @@ class Client:
         return asdict(self)
 
 
-def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[Client]:
+def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[ClientAcks]:
     """Return a line for each pair of stacks in `rows`. InputError as in `by_cell`."""
     pairs: dict[tuple[str, str], list[tuple[Cell, list[Row]]]] = {}
     for cell, cell_rows in by_cell(experiment, rows):
@@ -95,7 +95,9 @@ def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[Client]:
     return [_client(experiment, *stacks, cell_rows) for stacks, cell_rows in sorted(pairs.items())]
 
 
-def _client(experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple[Cell, list[Row]]]) -> Client:
+def _client(
+    experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple[Cell, list[Row]]]
+) -> ClientAcks:
     plain = [row for cell, rows in cells if cell.ack_ratio is None for row in rows]
     ended = done(plain)
     requested_ratio = next((cell.ack_ratio for cell, _ in cells if cell.ack_ratio is not None), None)
@@ -105,7 +107,7 @@ def _client(experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple
     delays = [row["min_ack_delay_us_client"] for row in ended]
     takes = any(delay is not None for delay in delays) if delays else None
     followed = median_of(requested, column("eliciting_per_ack_after100"))
-    return Client(
+    return ClientAcks(
         client=name,
         version=ended[0]["client_version"] if ended else None,
         server=server,
@@ -135,7 +137,7 @@ def _client(experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple
     )
 
 
-def checks(lines: Sequence[Client]) -> list[Check]:
+def checks(lines: Sequence[ClientAcks]) -> list[Check]:
     """Return whether clients still behave as in the paper's table."""
     verdicts = []
     for line in lines:
@@ -163,28 +165,32 @@ def checks(lines: Sequence[Client]) -> list[Check]:
     return verdicts
 
 
-def summary(experiment: AckSurvey, lines: Sequence[Client]) -> Page:
+def summary(experiment: AckSurvey, lines: Sequence[ClientAcks]) -> SummaryPage:
     """Return the summary of clients."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("version\n", [line.version or "-" for line in completed], right=False),
-        Column("packets\nper ACK", [number(line.eliciting_per_ack, 2) for line in completed]),
-        Column("first\n100", [number(line.first100, 2) for line in completed]),
-        Column("after\n100", [number(line.after100, 2) for line in completed]),
-        Column("published\nratio", [line.published_ratio or "-" for line in completed], right=False),
-        Column("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
-        Column("publ.\nbytes", [count(line.published_ack_bytes) for line in completed]),
-        Column("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
-        Column("mean\nbytes", [number(line.packet_bytes, 0) for line in completed]),
-        Column("publ.\n", [_range(line.published_packet_bytes, 0) for line in completed]),
-        Column("packets\neach", [number(line.packets_each, 2) for line in completed]),
-        Column("publ.\n", [_range(line.published_packets_each, 2) for line in completed]),
-        Column("takes ACK_\nFREQUENCY", [_yes_or_no(line.takes_requests) for line in completed], right=False),
-        Column("publ.\nparses", [_yes_or_no(line.published_parses) for line in completed], right=False),
-        Column("asked\nratio", [count(line.asked_ratio) for line in completed]),
-        Column("\nfound", [number(line.asked_eliciting_per_ack, 2) for line in completed]),
-        Column("\nfollows", [_yes_or_no(line.follows) for line in completed], right=False),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("version\n", [line.version or "-" for line in completed], right=False),
+        PrintedColumn("packets\nper ACK", [number(line.eliciting_per_ack, 2) for line in completed]),
+        PrintedColumn("first\n100", [number(line.first100, 2) for line in completed]),
+        PrintedColumn("after\n100", [number(line.after100, 2) for line in completed]),
+        PrintedColumn("published\nratio", [line.published_ratio or "-" for line in completed], right=False),
+        PrintedColumn("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
+        PrintedColumn("publ.\nbytes", [count(line.published_ack_bytes) for line in completed]),
+        PrintedColumn("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
+        PrintedColumn("mean\nbytes", [number(line.packet_bytes, 0) for line in completed]),
+        PrintedColumn("publ.\n", [_range(line.published_packet_bytes, 0) for line in completed]),
+        PrintedColumn("packets\neach", [number(line.packets_each, 2) for line in completed]),
+        PrintedColumn("publ.\n", [_range(line.published_packets_each, 2) for line in completed]),
+        PrintedColumn(
+            "takes ACK_\nFREQUENCY", [_yes_or_no(line.takes_requests) for line in completed], right=False
+        ),
+        PrintedColumn(
+            "publ.\nparses", [_yes_or_no(line.published_parses) for line in completed], right=False
+        ),
+        PrintedColumn("asked\nratio", [count(line.asked_ratio) for line in completed]),
+        PrintedColumn("\nfound", [number(line.asked_eliciting_per_ack, 2) for line in completed]),
+        PrintedColumn("\nfollows", [_yes_or_no(line.follows) for line in completed], right=False),
     ]
     legend = (
         "Medians. Packets per ACK: ack-eliciting packets that it acknowledges for the first time. Takes\n"
@@ -214,12 +220,12 @@ def _yes_or_no(value: bool | None) -> str:
     return "-" if value is None else ("no", "yes")[value]
 
 
-def panels(lines: Sequence[Client]) -> list[Panel]:
+def panels(lines: Sequence[ClientAcks]) -> list[ComparisonPanel]:
     """Return the figure: packets for each ACK by client."""
     dots = series("by itself", [(line.client, line.eliciting_per_ack) for line in lines])
     dots += series("after 100 packets", [(line.client, line.after100) for line in lines])
     dots += series("if asked for 10", [(line.client, line.asked_eliciting_per_ack) for line in lines])
-    return [Panel("By client", "Packets for each ACK", dots)] if lines else []
+    return [ComparisonPanel("By client", "Packets for each ACK", dots)] if lines else []
 
 
 def results(experiment: AckSurvey, _folder: Path, rows: Sequence[Row]) -> Results:

@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.numbers.compared import Panel, Series, Where, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, Where, series
+from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.cells import Acked, Acks, cells
 from testbed.measures.acknowledgements.checks import checks
-from testbed.summary import Check, Page, count, number, page, seconds
+from testbed.summary import Check, SummaryPage, count, number, page, seconds
 from testbed.trials.trial_row import Row
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
 
-def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) -> Page:
+def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     others = [line.more or "-" for line in completed]
     columns = [
-        Column("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
-        Column("loss\n%", [f"{line.loss_percent:g}" for line in completed]),
-        *([Column("more\n", others, right=False)] if any(line.more for line in completed) else []),
-        Column("asked\nratio", [count(line.ack_ratio) for line in completed]),
-        Column("\ndelay", [number(line.ack_delay_ms, 0) for line in completed]),
-        Column("reor-\ndering", [_REORDERING[line.ack_reordering] for line in completed], right=False),
-        Column("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
-        Column("publ.\ns", [seconds(line.published_transfer_ms) for line in completed]),
-        Column("packets\n", [number(line.packets, 0) for line in completed]),
-        Column("ACKs\n", [number(line.acks, 0) for line in completed]),
-        Column("\nmodel", [number(line.model_acks, 0) for line in completed]),
-        Column("timer\n%", [number(line.timer_percent, 1) for line in completed]),
-        Column("publ.\n%", [number(line.published_timer_percent, 0) for line in completed]),
-        Column("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
-        Column("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
-        Column("client\n%", [number(line.client_percent, 2) for line in completed]),
-        Column("publ.\n%", [number(line.published_client_percent, 2) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
+        PrintedColumn("loss\n%", [f"{line.loss_percent:g}" for line in completed]),
+        *([PrintedColumn("more\n", others, right=False)] if any(line.more for line in completed) else []),
+        PrintedColumn("asked\nratio", [count(line.ack_ratio) for line in completed]),
+        PrintedColumn("\ndelay", [number(line.ack_delay_ms, 0) for line in completed]),
+        PrintedColumn("reor-\ndering", [_REORDERING[line.ack_reordering] for line in completed], right=False),
+        PrintedColumn("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
+        PrintedColumn("publ.\ns", [seconds(line.published_transfer_ms) for line in completed]),
+        PrintedColumn("packets\n", [number(line.packets, 0) for line in completed]),
+        PrintedColumn("ACKs\n", [number(line.acks, 0) for line in completed]),
+        PrintedColumn("\nmodel", [number(line.model_acks, 0) for line in completed]),
+        PrintedColumn("timer\n%", [number(line.timer_percent, 1) for line in completed]),
+        PrintedColumn("publ.\n%", [number(line.published_timer_percent, 0) for line in completed]),
+        PrintedColumn("bundled\n%", [number(line.bundled_percent, 1) for line in completed]),
+        PrintedColumn("ACK\nbytes", [number(line.ack_bytes, 0) for line in completed]),
+        PrintedColumn("client\n%", [number(line.client_percent, 2) for line in completed]),
+        PrintedColumn("publ.\n%", [number(line.published_client_percent, 2) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians. Packets: ack-eliciting packets that the client received. ACKs: its packets with an ACK\n"
@@ -51,7 +51,7 @@ def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) 
     return page(experiment, columns, legend, checked, missing, len(lines))
 
 
-def panels(lines: Sequence[Acked]) -> list[Panel]:
+def panels(lines: Sequence[Acked]) -> list[ComparisonPanel]:
     """Return the figure: times, ACKs and shares over the requested ratio."""
     plots = (
         ("Transfer", "Time [s]", "transfer_ms", "published_transfer_ms", 1e-3),
@@ -72,13 +72,13 @@ def panels(lines: Sequence[Acked]) -> list[Panel]:
         groups.setdefault(label, []).append(line)
     figure = []
     for title, axis, name, published, unit in plots:
-        curves: list[Series] = []
+        curves: list[ComparisonSeries] = []
         for label, group in groups.items():
             curves += series(label, [_over_ratio(line, name, unit) for line in group])
             if published is not None:
                 theirs = [_over_ratio(line, published, unit) for line in group]
                 curves += series(label, theirs, published=True)
-        figure.append(Panel(title, axis, tuple(curves), "Requested packets for each ACK"))
+        figure.append(ComparisonPanel(title, axis, tuple(curves), "Requested packets for each ACK"))
     return figure if completed else []
 
 

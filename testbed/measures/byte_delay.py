@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, number, page
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, difference, done, median_of
@@ -96,18 +96,18 @@ def marks() -> list[int]:
     return [_FIRST * (2**number - 1) for number in range(1, _ROUNDS + 1)]
 
 
-def summary(experiment: ByteDelay, lines: Sequence[Round]) -> Page:
+def summary(experiment: ByteDelay, lines: Sequence[Round]) -> SummaryPage:
     """Return the summary of round trips."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
-        Column("asked\nratio", [f"{line.ack_ratio}" for line in completed]),
-        Column("round\ntrip", [f"{line.round}" for line in completed]),
-        Column("packets\nso far", [f"{line.packets}" for line in completed]),
-        Column("after\nms", [number(line.at_ms, 1) for line in completed]),
-        Column("later than\nratio 2, ms", [number(line.later_ms, 1) for line in completed]),
-        Column("model\nms", [number(line.model_ms, 1) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
+        PrintedColumn("asked\nratio", [f"{line.ack_ratio}" for line in completed]),
+        PrintedColumn("round\ntrip", [f"{line.round}" for line in completed]),
+        PrintedColumn("packets\nso far", [f"{line.packets}" for line in completed]),
+        PrintedColumn("after\nms", [number(line.at_ms, 1) for line in completed]),
+        PrintedColumn("later than\nratio 2, ms", [number(line.later_ms, 1) for line in completed]),
+        PrintedColumn("model\nms", [number(line.model_ms, 1) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians, from the first full packet. Model: the time of (ratio - 2) packets on the path for each\n"
@@ -180,20 +180,20 @@ def _arrival_of(count: int) -> Callable[[Sequence[float]], float | None]:
     return lambda times: times[count - 1] if len(times) >= count else None
 
 
-def panels(lines: Sequence[Round]) -> list[Panel]:
+def panels(lines: Sequence[Round]) -> list[ComparisonPanel]:
     """Return a panel for each RTT: packets received over time, and their delay."""
     figure = []
     for rtt_ms in dict.fromkeys(line.rtt_ms for line in lines):
         group = [line for line in lines if line.rtt_ms == rtt_ms]
-        arrivals: tuple[Series, ...] = ()
-        delays: tuple[Series, ...] = ()
+        arrivals: tuple[ComparisonSeries, ...] = ()
+        delays: tuple[ComparisonSeries, ...] = ()
         for ratio in dict.fromkeys(line.ack_ratio for line in group):
             of_ratio = [line for line in group if line.ack_ratio == ratio]
             known = [(line.at_ms, line.packets) for line in of_ratio if line.at_ms is not None]
             arrivals += series(f"ratio {ratio}", [(at_ms / 1000, packets) for at_ms, packets in known])
             delays += series(f"ratio {ratio}", [(line.round, line.later_ms) for line in of_ratio])
-        figure.append(Panel(f"RTT {rtt_ms:g} ms", "Packets", arrivals, "Time [s]"))
-        figure.append(Panel(f"RTT {rtt_ms:g} ms", "Later than ratio 2 [ms]", delays, "Round trip"))
+        figure.append(ComparisonPanel(f"RTT {rtt_ms:g} ms", "Packets", arrivals, "Time [s]"))
+        figure.append(ComparisonPanel(f"RTT {rtt_ms:g} ms", "Later than ratio 2 [ms]", delays, "Round trip"))
     return figure
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import Field
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.expected import Accept
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import UNAVAILABLE, Check, Page, number, page
+from testbed.summary import UNAVAILABLE, Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets, second_flight
 from testbed.trials.captures.packets import Packet, crypto_bytes
 from testbed.trials.cell_rows import done
@@ -42,7 +42,7 @@ class DefaultPto(Experiment):
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientPto:
     """A client. `default_pto_ms`: median over trials in which it probed before any answer; null without any.
 
     `second_flight`: datagram numbers, from 1, as `2-4`; null if the client probed first in all trials.
@@ -63,7 +63,7 @@ class Client:
         return asdict(self)
 
 
-def clients(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> list[Client]:
+def clients(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> list[ClientPto]:
     """Return a line for each client of `rows`, sorted; the captures are in `folder`.
 
     InputError if a capture was not kept.
@@ -71,17 +71,17 @@ def clients(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> list[C
     return [_client(experiment, folder, name, rows) for name in sorted({row["client"] for row in rows})]
 
 
-def summary(experiment: DefaultPto, lines: Sequence[Client]) -> Page:
+def summary(experiment: DefaultPto, lines: Sequence[ClientPto]) -> SummaryPage:
     """Return the summary of clients."""
     completed = [line for line in lines if line.trials]
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("version\n", [line.version or "-" for line in completed], right=False),
-        Column("default\nPTO", [number(line.default_pto_ms, 1) for line in completed]),
-        Column("second\nflight", [line.second_flight or "-" for line in completed]),
-        Column("published\nPTO", [number(line.published_default_pto_ms, 1) for line in completed]),
-        Column("\nflight", [line.published_second_flight or "-" for line in completed]),
-        Column("trials\n", [str(line.trials) for line in completed]),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("version\n", [line.version or "-" for line in completed], right=False),
+        PrintedColumn("default\nPTO", [number(line.default_pto_ms, 1) for line in completed]),
+        PrintedColumn("second\nflight", [line.second_flight or "-" for line in completed]),
+        PrintedColumn("published\nPTO", [number(line.published_default_pto_ms, 1) for line in completed]),
+        PrintedColumn("\nflight", [line.published_second_flight or "-" for line in completed]),
+        PrintedColumn("trials\n", [str(line.trials) for line in completed]),
     ]
     legend = (
         "PTO: ms from the first packet to the first packet without new data, before any answer.\n"
@@ -114,7 +114,7 @@ def default_us(packets: Iterable[Packet]) -> int | None:
     return None
 
 
-def _client(experiment: DefaultPto, folder: Path, name: str, rows: Sequence[Row]) -> Client:
+def _client(experiment: DefaultPto, folder: Path, name: str, rows: Sequence[Row]) -> ClientPto:
     ended = [row for row in done(rows) if row["client"] == name]
     connections = captured_packets.connections(folder, ended)
     probes = [default_us(packets) for packets in connections]
@@ -127,7 +127,7 @@ def _client(experiment: DefaultPto, folder: Path, name: str, rows: Sequence[Row]
     default_ms = median(probed_us) / 1000 if probed_us else None
     published = next((timer for timer in experiment.timer if timer.client == name), None)
     accepted = next((accept for accept in experiment.accept if name in accept.clients), None)
-    return Client(
+    return ClientPto(
         client=name,
         version=ended[0]["client_version"] if ended else None,
         trials=len(ended),
@@ -147,13 +147,13 @@ def _flight(flights: Sequence[tuple[int, ...]]) -> str | None:
     return ", ".join(texts) or None
 
 
-def panels(lines: Sequence[Client]) -> list[Panel]:
+def panels(lines: Sequence[ClientPto]) -> list[ComparisonPanel]:
     """Return the figure: our default PTO and the published one by client."""
     dots = series("default PTO", [(line.client, line.default_pto_ms) for line in lines])
     dots += series(
         "default PTO", [(line.client, line.published_default_pto_ms) for line in lines], published=True
     )
-    return [Panel("Before any sample", "Default PTO [ms]", dots)] if lines else []
+    return [ComparisonPanel("Before any sample", "Default PTO [ms]", dots)] if lines else []
 
 
 def results(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> Results:

@@ -18,15 +18,15 @@ from typing import Any
 from pydantic import Field
 
 from firstflight.errors import InputError
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.path_part import Qdisc
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.measures.sending.windows import Window, reduced, rolling_ns
-from testbed.summary import Check, Page, number, page
+from testbed.measures.sending.windows import CongestionWindow, reductions, rolling_ns
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import lateness
 from testbed.trials.captures.block_files import SENDER_LOG, SENT, TRIALS
 from testbed.trials.cell_rows import by_cell, done, median_of
@@ -98,21 +98,21 @@ def late_ns(launches: Mapping[str, int], left: Iterable[tuple[int, bytes]]) -> l
     return [time_ns - launches[tag.hex()] for time_ns, tag in left if tag.hex() in launches]
 
 
-def summary(experiment: LaunchTimes, lines: Sequence[Launches]) -> Page:
+def summary(experiment: LaunchTimes, lines: Sequence[Launches]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("server\n", [line.server for line in completed], right=False),
-        Column("control\n", [line.congestion_control or "-" for line in completed], right=False),
-        Column("qdisc\n", [line.qdisc for line in completed], right=False),
-        Column("datagrams\n", [number(line.datagrams, 0) for line in completed]),
-        Column("late p50\nus", [number(line.late_p50_us, 0) for line in completed]),
-        Column("precision\nms", [number(line.precision_ms, 3) for line in completed]),
-        Column("publ.\n", [number(line.published_precision_ms, 2) for line in completed]),
-        Column("window\nreduced", [number(line.reductions, 0) for line in completed]),
-        Column("\nrolled back", [number(line.rollbacks, 0) for line in completed]),
-        Column("rolling\ns", [number(line.rolling_s, 2) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("server\n", [line.server for line in completed], right=False),
+        PrintedColumn("control\n", [line.congestion_control or "-" for line in completed], right=False),
+        PrintedColumn("qdisc\n", [line.qdisc for line in completed], right=False),
+        PrintedColumn("datagrams\n", [number(line.datagrams, 0) for line in completed]),
+        PrintedColumn("late p50\nus", [number(line.late_p50_us, 0) for line in completed]),
+        PrintedColumn("precision\nms", [number(line.precision_ms, 3) for line in completed]),
+        PrintedColumn("publ.\n", [number(line.published_precision_ms, 2) for line in completed]),
+        PrintedColumn("window\nreduced", [number(line.reductions, 0) for line in completed]),
+        PrintedColumn("\nrolled back", [number(line.rollbacks, 0) for line in completed]),
+        PrintedColumn("rolling\ns", [number(line.rolling_s, 2) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians. Late: when a datagram left the server, minus its launch time in the server's log;\n"
@@ -158,7 +158,9 @@ def _launches(experiment: LaunchTimes, cell: Cell, rows: Sequence[Row], folder: 
     logs = [logged for block_rows in blocks.values() for logged in _of_block(folder, block_rows)]
     late_launches = [lateness_ns for lateness_ns, _ in logs if lateness_ns]
     windows = [trial_windows for _, trial_windows in logs if trial_windows]
-    back = [[reduction[1] is not None for reduction in reduced(trial_windows)] for trial_windows in windows]
+    back = [
+        [reduction[1] is not None for reduction in reductions(trial_windows)] for trial_windows in windows
+    ]
     first = windows[0] if windows else []
     return Launches(
         cell=cell.name,
@@ -185,7 +187,7 @@ def _is_of(published: Launched, cell: Cell) -> bool:
     return (published.server, published.qdisc) == (cell.server, cell.qdisc)
 
 
-def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Window]]]:
+def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[CongestionWindow]]]:
     """Yield, for each trial in a block, how late its datagrams left in ns, and its windows.
 
     InputError if there is no log or capture.
@@ -206,7 +208,7 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
         entries = [entry for entry in lines if is_of(entry["time_ns"], trial)]
         launches = {entry["tag"]: entry["time_ns"] for entry in entries if "tag" in entry}
         windows = [
-            Window(entry["time_ns"], entry["window_bytes"], entry["lost"])
+            CongestionWindow(entry["time_ns"], entry["window_bytes"], entry["lost"])
             for entry in entries
             if "window_bytes" in entry
         ]
@@ -216,20 +218,20 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
         )
 
 
-def panels(lines: Sequence[Launches]) -> list[Panel]:
+def panels(lines: Sequence[Launches]) -> list[ComparisonPanel]:
     """Return the figure: precision by qdisc, and the window over time of each cell with CUBIC."""
-    dots: tuple[Series, ...] = ()
+    dots: tuple[ComparisonSeries, ...] = ()
     for control in dict.fromkeys(line.congestion_control for line in lines):
         group = [line for line in lines if line.congestion_control == control]
         dots += series(str(control), [(line.qdisc, line.precision_ms) for line in group])
     # Published values depend on the qdisc, not on the congestion control.
     published_points = list(dict.fromkeys((line.qdisc, line.published_precision_ms) for line in lines))
     dots += series("server", published_points, published=True)
-    figure = [Panel("Launch times", "Standard deviation [ms]", dots)]
+    figure = [ComparisonPanel("Launch times", "Standard deviation [ms]", dots)]
     for line in lines:
         if line.congestion_control == "cubic":
             curve = series("window", [(at_s, size / 1000) for at_s, size in line.windows])
-            figure.append(Panel(f"CUBIC, qdisc {line.qdisc}", "Window [kB]", curve, "Time [s]"))
+            figure.append(ComparisonPanel(f"CUBIC, qdisc {line.qdisc}", "Window [kB]", curve, "Time [s]"))
     return figure if lines else []
 
 

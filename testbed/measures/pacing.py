@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from reports.numbers.compared import Panel, Series, Where, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, Where, series
+from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.sending.pacing_cells import Paced, PacedResult, Pacing, cells, is_of
 from testbed.measures.sending.pacing_checks import checks
-from testbed.summary import Page, number, page
+from testbed.summary import SummaryPage, number, page
 from testbed.trials.trial_row import Row
 
 
-def summary(experiment: Pacing, lines: Sequence[Paced]) -> Page:
+def summary(experiment: Pacing, lines: Sequence[Paced]) -> SummaryPage:
     """Return the summary of cells."""
     completed = [line for line in lines if line.done]
 
@@ -22,26 +22,26 @@ def summary(experiment: Pacing, lines: Sequence[Paced]) -> Page:
         return [number(value(line.published) if line.published else None, digits) for line in completed]
 
     columns = [
-        Column("server\n", [line.server for line in completed], right=False),
-        Column("control\n", [line.congestion_control or "-" for line in completed], right=False),
-        Column("qdisc\n", [line.qdisc for line in completed], right=False),
-        Column("GSO\n", [line.buffers for line in completed], right=False),
-        Column("dropped\n", [_spread(line.dropped, line.dropped_sd, 0) for line in completed]),
-        Column("publ.\n", published(lambda line: line.dropped, 0)),
-        Column(
+        PrintedColumn("server\n", [line.server for line in completed], right=False),
+        PrintedColumn("control\n", [line.congestion_control or "-" for line in completed], right=False),
+        PrintedColumn("qdisc\n", [line.qdisc for line in completed], right=False),
+        PrintedColumn("GSO\n", [line.buffers for line in completed], right=False),
+        PrintedColumn("dropped\n", [_spread(line.dropped, line.dropped_sd, 0) for line in completed]),
+        PrintedColumn("publ.\n", published(lambda line: line.dropped, 0)),
+        PrintedColumn(
             "goodput\nMbit/s", [_spread(line.goodput_mbit, line.goodput_sd_mbit, 2) for line in completed]
         ),
-        Column("publ.\n", published(lambda line: line.goodput_mbit, 2)),
-        Column("<= 0.1 ms\n%", [number(line.below_percent, 1) for line in completed]),
-        Column("publ.\n", published(lambda line: line.below_percent, 1)),
-        Column("alone\n%", [number(line.alone_percent, 1) for line in completed]),
-        Column("publ.\n", published(lambda line: line.alone_percent, 1)),
-        Column("<= 5\n%", [number(line.le5_percent, 1) for line in completed]),
-        Column("publ.\n", published(lambda line: line.le5_percent, 1)),
-        Column("gap p50\nus", [number(line.gap_p50_us, 0) for line in completed]),
-        Column("publ.\n", published(lambda line: line.gap_p50_us, 0)),
-        Column("longest\ntrain", [number(line.longest_train, 0) for line in completed]),
-        Column("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+        PrintedColumn("publ.\n", published(lambda line: line.goodput_mbit, 2)),
+        PrintedColumn("<= 0.1 ms\n%", [number(line.below_percent, 1) for line in completed]),
+        PrintedColumn("publ.\n", published(lambda line: line.below_percent, 1)),
+        PrintedColumn("alone\n%", [number(line.alone_percent, 1) for line in completed]),
+        PrintedColumn("publ.\n", published(lambda line: line.alone_percent, 1)),
+        PrintedColumn("<= 5\n%", [number(line.le5_percent, 1) for line in completed]),
+        PrintedColumn("publ.\n", published(lambda line: line.le5_percent, 1)),
+        PrintedColumn("gap p50\nus", [number(line.gap_p50_us, 0) for line in completed]),
+        PrintedColumn("publ.\n", published(lambda line: line.gap_p50_us, 0)),
+        PrintedColumn("longest\ntrain", [number(line.longest_train, 0) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Dropped by the queue and goodput: mean and standard deviation; others: medians. Gaps and trains\n"
@@ -52,7 +52,7 @@ def summary(experiment: Pacing, lines: Sequence[Paced]) -> Page:
     return page(experiment, columns, legend, checks(experiment, lines), missing, len(lines), further=further)
 
 
-def panels(lines: Sequence[Paced]) -> list[Panel]:
+def panels(lines: Sequence[Paced]) -> list[ComparisonPanel]:
     """Return the figure: ours and the published values by server."""
     plots: tuple[tuple[str, str, str], ...] = (
         ("alone_percent", "Packets alone", "Share [%]"),
@@ -66,16 +66,16 @@ def panels(lines: Sequence[Paced]) -> list[Panel]:
         published_points: list[tuple[Where, float | None]] = [
             (_server(line), getattr(line.published, name) if line.published else None) for line in lines
         ]
-        figure.append(Panel(title, axis, dots + series("server", published_points, published=True)))
+        figure.append(ComparisonPanel(title, axis, dots + series("server", published_points, published=True)))
     return [*figure, *_distributions(lines)] if lines else []
 
 
-def _distributions(lines: Sequence[Paced]) -> Iterator[Panel]:
+def _distributions(lines: Sequence[Paced]) -> Iterator[ComparisonPanel]:
     """Yield distributions by server: ours as lines, the published shares as points (Figures 2 to 6)."""
     for server in dict.fromkeys(line.server for line in lines if line.distribution):
         group = [line for line in lines if line.server == server]
-        gaps: list[Series] = []
-        trains: list[Series] = []
+        gaps: list[ComparisonSeries] = []
+        trains: list[ComparisonSeries] = []
         for line in group:
             name, published_result = _server(line).removeprefix(f"{server} ") or "own control", line.published
             if line.distribution is not None:
@@ -85,9 +85,9 @@ def _distributions(lines: Sequence[Paced]) -> Iterator[Panel]:
                 gaps += series(name, [(0.1, published_result.below_percent)], published=True)
                 points = [(1.0, published_result.alone_percent), (5.0, published_result.le5_percent)]
                 trains += series(name, points, published=True)
-        yield Panel(f"{server}: gaps up to", "Share of the gaps [%]", tuple(gaps), "Gap [ms]")
+        yield ComparisonPanel(f"{server}: gaps up to", "Share of the gaps [%]", tuple(gaps), "Gap [ms]")
         axis = "Share of the packets [%]"
-        yield Panel(f"{server}: trains up to", axis, tuple(trains), "Length of the train [packets]")
+        yield ComparisonPanel(f"{server}: trains up to", axis, tuple(trains), "Length of the train [packets]")
 
 
 def _without_cell(experiment: Pacing) -> Iterator[str]:

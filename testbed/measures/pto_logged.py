@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.numbers.compared import Panel, Series, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.expected import GainExperiment
 from testbed.experiment.published import range_of
 from testbed.measures import Measure, Results, rtt_updates
 from testbed.measures.gains import trend
 from testbed.measures.rtt_updates import Logged
-from testbed.summary import Check, Page, between, number, page
+from testbed.summary import Check, SummaryPage, number, page, range_text
 from testbed.trials.cell_rows import difference
 from testbed.trials.trial_row import Row
 
@@ -68,20 +68,22 @@ def pairs(experiment: PtoLogged, folder: Path, rows: Sequence[Row]) -> list[OwnP
     ]
 
 
-def summary(experiment: PtoLogged, lines: Sequence[OwnPto]) -> Page:
+def summary(experiment: PtoLogged, lines: Sequence[OwnPto]) -> SummaryPage:
     """Return the summary of pairs."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("version\n", [line.version or "-" for line in completed], right=False),
-        Column("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
-        Column("first PTO\nWFC", [number(line.wfc_pto_ms, 1) for line in completed]),
-        Column("\nIACK", [number(line.iack_pto_ms, 1) for line in completed]),
-        Column("gain\nlog", [number(line.pto_gain_ms, 1) for line in completed]),
-        Column("\npackets", [number(line.rfc_gain_ms, 1) for line in completed]),
-        Column("\npublished", [between(line.published_low_ms, line.published_high_ms) for line in completed]),
-        Column("logs\nWFC", [str(line.wfc_logs) for line in completed]),
-        Column("\nIACK", [str(line.iack_logs) for line in completed]),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("version\n", [line.version or "-" for line in completed], right=False),
+        PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
+        PrintedColumn("first PTO\nWFC", [number(line.wfc_pto_ms, 1) for line in completed]),
+        PrintedColumn("\nIACK", [number(line.iack_pto_ms, 1) for line in completed]),
+        PrintedColumn("gain\nlog", [number(line.pto_gain_ms, 1) for line in completed]),
+        PrintedColumn("\npackets", [number(line.rfc_gain_ms, 1) for line in completed]),
+        PrintedColumn(
+            "\npublished", [range_text(line.published_low_ms, line.published_high_ms) for line in completed]
+        ),
+        PrintedColumn("logs\nWFC", [str(line.wfc_logs) for line in completed]),
+        PrintedColumn("\nIACK", [str(line.iack_logs) for line in completed]),
     ]
     legend = (
         "Medians in ms. First PTO: smoothed RTT plus four variations (at least 1 ms), in the log's first\n"
@@ -139,15 +141,15 @@ def of_pair(experiment: PtoLogged, wfc: Logged, iack: Logged) -> OwnPto:
     )
 
 
-def panels(lines: Sequence[OwnPto]) -> list[Panel]:
+def panels(lines: Sequence[OwnPto]) -> list[ComparisonPanel]:
     """Return the figure: the gain by the logs and by the packets, over the RTT."""
     figure = []
     for title, name in (("by the logs", "pto_gain_ms"), ("by the packets", "rfc_gain_ms")):
-        curves: list[Series] = []
+        curves: list[ComparisonSeries] = []
         for client in sorted({line.client for line in lines}):
             group = [line for line in lines if line.client == client]
             curves += series(client, [(line.rtt_ms, getattr(line, name)) for line in group])
-        figure.append(Panel(title, "Gain in first PTO [ms]", tuple(curves), "RTT [ms]"))
+        figure.append(ComparisonPanel(title, "Gain in first PTO [ms]", tuple(curves), "RTT [ms]"))
     return figure
 
 

@@ -12,13 +12,13 @@ from pydantic import Field
 
 from dissector.qlog import read
 from firstflight.errors import InputError
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
-from testbed.summary import Check, Page, number, page
+from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.cell_rows import by_cell, done, median_ms, median_of
 from testbed.trials.trial_row import Row
@@ -91,21 +91,21 @@ def clients(
     return [_logged(cell, cell_rows, folder, published) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def summary(experiment: Experiment, lines: Sequence[Logged]) -> Page:
+def summary(experiment: Experiment, lines: Sequence[Logged]) -> SummaryPage:
     """Return the summary of clients."""
     completed = [line for line in lines if line.done]
     columns = [
-        Column("client\n", [line.client for line in completed], right=False),
-        Column("version\n", [line.version or "-" for line in completed], right=False),
-        Column("server\n", [line.server for line in completed], right=False),
-        Column("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
-        Column("updates\n", [number(line.updates, 0) for line in completed]),
-        Column("publ.\n", [number(line.published_updates, 0) for line in completed]),
-        Column("samples\n", [number(line.samples, 0) for line in completed]),
-        Column("published\nnew ACKs", [number(line.published_new_acks, 0) for line in completed]),
-        Column("first PTO\nlog", [number(line.pto_ms, 1) for line in completed]),
-        Column("\npackets", [number(line.rfc_pto_ms, 1) for line in completed]),
-        Column("logs\n", [f"{line.logs}/{line.trials}" for line in completed]),
+        PrintedColumn("client\n", [line.client for line in completed], right=False),
+        PrintedColumn("version\n", [line.version or "-" for line in completed], right=False),
+        PrintedColumn("server\n", [line.server for line in completed], right=False),
+        PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
+        PrintedColumn("updates\n", [number(line.updates, 0) for line in completed]),
+        PrintedColumn("publ.\n", [number(line.published_updates, 0) for line in completed]),
+        PrintedColumn("samples\n", [number(line.samples, 0) for line in completed]),
+        PrintedColumn("published\nnew ACKs", [number(line.published_new_acks, 0) for line in completed]),
+        PrintedColumn("first PTO\nlog", [number(line.pto_ms, 1) for line in completed]),
+        PrintedColumn("\npackets", [number(line.rfc_pto_ms, 1) for line in completed]),
+        PrintedColumn("logs\n", [f"{line.logs}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians. Updates: entries of the client's log with a smoothed RTT or variation that differs from\n"
@@ -206,13 +206,15 @@ def _path(folder: Path, row: Row) -> Path:
     return logs[0]
 
 
-def panels(lines: Sequence[Logged]) -> list[Panel]:
+def panels(lines: Sequence[Logged]) -> list[ComparisonPanel]:
     """Return the figure: updates and ACKs of new packets by client."""
     dots = series("updates", [(line.client, line.updates) for line in lines])
     dots += series("updates", [(line.client, line.published_updates) for line in lines], published=True)
     dots += series("new ACKs", [(line.client, line.samples) for line in lines])
     dots += series("new ACKs", [(line.client, line.published_new_acks) for line in lines], published=True)
-    return [Panel("Of the RTT estimate", "Updates, and ACKs of something new", dots)] if lines else []
+    return (
+        [ComparisonPanel("Of the RTT estimate", "Updates, and ACKs of something new", dots)] if lines else []
+    )
 
 
 def results(experiment: RttUpdates, folder: Path, rows: Sequence[Row]) -> Results:

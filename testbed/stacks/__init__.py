@@ -52,21 +52,21 @@ from lab import stacks as lab_stacks
 from testbed import toml_file
 from testbed.choices import Answering, CertificateKey, Controller, Reordering
 from testbed.stacks import own_program
-from testbed.stacks.from_source import Source
+from testbed.stacks.from_source import SourceStack
 from testbed.stacks.packaged import Packaged
-from testbed.stacks.program import Program, Server
+from testbed.stacks.program import Program, ServerProgram
 from testbed.stacks.version import Version, built_with
 
 FOLDER = Path(__file__).parent
 
 
-class Stack(BaseModel):
+class StackFile(BaseModel):
     """The content of a stack's file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     client: Program | None = None
     logging: Program | None = None
-    server: str | Server | None = None
+    server: str | ServerProgram | None = None
     version: Version = Version()
     http: str = "3"
     alpn: str = "h3"
@@ -82,11 +82,11 @@ class Stack(BaseModel):
     polls: bool = False
     not_with: Mapping[str, str] = {}
     unavailable: str | None = None
-    source: Source | None = None
+    source: SourceStack | None = None
     packaged: Packaged | None = None
 
     @model_validator(mode="after")
-    def _has_something(self) -> Stack:
+    def _has_something(self) -> StackFile:
         given = (self.client, self.server, self.unavailable)
         if self.packaged is not None:
             if any(field is not None for field in (*given, self.source)):
@@ -103,7 +103,7 @@ class Stack(BaseModel):
             raise ValueError("`source` without `archive` needs `unavailable` until it is built")
         return self
 
-    def here(self, name: str) -> Stack:
+    def here(self, name: str) -> StackFile:
         """Return the stack with the programs built from source or unpacked from packages."""
         if self.packaged is not None:
             argv = self.packaged.client_argv(name), self.packaged.server_argv(name)
@@ -118,7 +118,7 @@ class Stack(BaseModel):
 
     def _with_own(
         self, name: str, version: str | None, done: str, request: list[str], serve: list[str]
-    ) -> Stack:
+    ) -> StackFile:
         """Return the stack with its own programs and these arguments; no server if `serve` is empty."""
         missing = None if version else f"{name} is not {done}: run `make testbed-setup`"
         answers = own_program.command(name, version or "unknown", request)
@@ -126,7 +126,7 @@ class Stack(BaseModel):
         changed = self.source is not None and bool(self.source.change)
         update = {
             "client": Program(own=tuple(answers), missing=missing),
-            "server": Server(own=tuple(serves), missing=missing, patched=changed) if serve else None,
+            "server": ServerProgram(own=tuple(serves), missing=missing, patched=changed) if serve else None,
             "version": Version(source=version),
             "unavailable": None,
         }
@@ -168,7 +168,7 @@ class Stack(BaseModel):
 
     def server_speaks(self, alpn: str) -> bool:
         """Return whether its server supports a protocol."""
-        if isinstance(self.server, Server):
+        if isinstance(self.server, ServerProgram):
             return alpn == "h3"
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
 
@@ -177,7 +177,7 @@ class Stack(BaseModel):
 
         UsageError if the server is not built.
         """
-        if isinstance(self.server, Server):
+        if isinstance(self.server, ServerProgram):
             return self.server.command()
         given = lab_stacks.find(str(self.server)).command(Path("server.json"))
         return list(given[: given.index("--config")])
@@ -189,14 +189,14 @@ class Stack(BaseModel):
         A program reports the version that it was built with. A new build may use another version.
         """
         known = self.version.known()
-        if isinstance(self.server, Server):
+        if isinstance(self.server, ServerProgram):
             built = self.server.program is not None
         else:
             built = self.server is not None and lab_stacks.find(self.server).program is not None
         if built:
             with contextlib.suppress(UsageError):
                 known = built_with(self.server_command()[0])
-        changed = isinstance(self.server, Server) and self.server.patched
+        changed = isinstance(self.server, ServerProgram) and self.server.patched
         return f"{known}+changed" if known and changed else known
 
     @property
@@ -204,18 +204,18 @@ class Stack(BaseModel):
         """Return how its server was built, in the form of testbed_trial; `None` without a server."""
         if self.server is None:
             return None
-        own = isinstance(self.server, Server) or lab_stacks.find(self.server).program
+        own = isinstance(self.server, ServerProgram) or lab_stacks.find(self.server).program
         return "release" if own else "python"
 
 
 @cache
-def load(folder: Path = FOLDER) -> dict[str, Stack]:
+def load(folder: Path = FOLDER) -> dict[str, StackFile]:
     """Return a sorted mapping from name to stack. UsageError if a file is invalid."""
     files = sorted(folder.glob("*.toml"))
-    return {file.stem: toml_file.read(file, Stack).here(file.stem) for file in files}
+    return {file.stem: toml_file.read(file, StackFile).here(file.stem) for file in files}
 
 
-def find(name: str) -> Stack:
+def find(name: str) -> StackFile:
     """Return a stack; UsageError lists all stacks."""
     if name not in load():
         raise UsageError(f"there is no stack {name!r} in testbed/stacks, only {', '.join(load())}")

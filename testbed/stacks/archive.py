@@ -15,7 +15,7 @@ from firstflight.errors import FirstflightError
 from testbed.guest import compiler
 
 
-class Archive(BaseModel):
+class SourceArchive(BaseModel):
     """A source distribution and its SHA-256; the stack's folder in it and its version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,7 +26,7 @@ class Archive(BaseModel):
     version: str = Field(pattern=r"^[0-9][0-9a-z.]*$")
 
 
-def fetch(archive: Archive, scratch: Path) -> Path:
+def fetch(archive: SourceArchive, scratch: Path) -> Path:
     """Fetch and unpack a source distribution in the folder `scratch`; return the stack's source in it.
 
     FirstflightError if pip cannot fetch it, the hash differs, or it lacks the folder.

@@ -22,14 +22,14 @@ from firstflight.system.lock import locked
 from testbed.guest import compiler
 from testbed.guest.cache_folder import cache
 from testbed.stacks import archive, changes, own_program
-from testbed.stacks.archive import Archive
+from testbed.stacks.archive import SourceArchive
 from testbed.stacks.changes import Change
 from testbed.stacks.own_program import filled
 
 _VERSION = "built-from"
 
 
-class Source(BaseModel):
+class SourceStack(BaseModel):
     """How to build a stack from its source, and how its own program sends a request and serves.
 
     In `build`, {source} is the folder of the source, {out} the new folder, {jobs} the number of compilers;
@@ -38,7 +38,7 @@ class Source(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    archive: Archive | None = None
+    archive: SourceArchive | None = None
     build: tuple[tuple[str, ...], ...] = Field(min_length=1)
     program: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
     request: tuple[str, ...] = Field(min_length=1)
@@ -73,7 +73,7 @@ class Source(BaseModel):
         return hashlib.sha256(built.encode()).hexdigest()
 
 
-def build_fetched(name: str, source: Source, jobs: int) -> Path:
+def build_fetched(name: str, source: SourceStack, jobs: int) -> Path:
     """Build a stack from its archive if needed; return the program.
 
     FirstflightError if the archive cannot be fetched, a command fails, or no program results.
@@ -88,7 +88,7 @@ def build_fetched(name: str, source: Source, jobs: int) -> Path:
             return build(name, source, folder, jobs, f"{source.archive.version}\n{source.key}")
 
 
-def build(name: str, source: Source, folder: Path, jobs: int, stamp: str = "") -> Path:
+def build(name: str, source: SourceStack, folder: Path, jobs: int, stamp: str = "") -> Path:
     """Build a stack from `folder` and return the program; this replaces an earlier build.
 
     `stamp`: its version and, on a second line, its key; default: the folder's commit. InputError if `folder`

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from downloader.clients import shared
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import FirstflightError, UsageError
 
 _LISTS = ("blocklist=", "optout=", "allow-net=")
@@ -38,7 +38,7 @@ def filled(text: str, **names: str) -> str:
     return text
 
 
-def answer(request: Request, command: list[str]) -> Answer:
+def answer(request: Request, command: list[str]) -> ClientAnswer:
     """Send a request with the stack's own program, and return the answer."""
     with tempfile.TemporaryDirectory() as body:
         names = {
@@ -55,7 +55,7 @@ def answer(request: Request, command: list[str]) -> Answer:
         end, detail = _run(argv, request.timeout_s)
         took_us = round((time.monotonic() - begun) * 1e6)
         came = sum(file.stat().st_size for file in Path(body).rglob("*") if file.is_file())
-    return Answer(end=end, detail=detail, started_at=began, duration_us=took_us, body_bytes=came)
+    return ClientAnswer(end=end, detail=detail, started_at=began, duration_us=took_us, body_bytes=came)
 
 
 def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
@@ -74,7 +74,7 @@ def _run(argv: list[str], timeout_s: float) -> tuple[str, str | None]:
     return "failed", f"status {done.returncode}: {(lines or ['it gave no reason'])[-1]}"
 
 
-def _write_answer(answer: Answer, *, counted: bool) -> None:
+def _write_answer(answer: ClientAnswer, *, counted: bool) -> None:
     """Write an answer. Omit its body bytes unless `counted`: their zero would mean "not counted"."""
     known = {name: value for name, value in asdict(answer).items() if counted or name != "body_bytes"}
     sys.stdout.write(json.dumps(known, separators=(",", ":")) + "\n")
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
             except (TypeError, ValueError) as error:
                 raise UsageError(f"{line.strip()!r} is no request: {error}") from error
             why = shared.why_not(permitted, request.ip, request.host)
-            ended = Answer("blocked", why) if why is not None else answer(request, command)
+            ended = ClientAnswer("blocked", why) if why is not None else answer(request, command)
             _write_answer(ended, counted=counted)
     except FirstflightError as error:
         sys.stderr.write(f"testbed.own_program: {error}\n")

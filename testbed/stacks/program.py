@@ -52,7 +52,7 @@ class Program(BaseModel):
         return [_path(str(self.program), by_testbed_setup=self.package is not None)]
 
 
-class Server(BaseModel):
+class ServerProgram(BaseModel):
     """A testbed-only server: a program built here, or a stack's own program."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,7 +62,7 @@ class Server(BaseModel):
     missing: str | None = None
 
     @model_validator(mode="after")
-    def _is_one(self) -> Server:
+    def _is_one(self) -> ServerProgram:
         if (self.program is None) == (not self.own):
             raise ValueError("give `program`")
         return self

@@ -51,7 +51,7 @@ _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
 
 
 @dataclass(frozen=True)
-class Block:
+class TrialBlock:
     """Repetitions `first` to `last` (from 1) of a cell of an experiment."""
 
     experiment: str
@@ -121,7 +121,7 @@ def seed_text(cell: Cell, left_out: Sequence[str] = _ADDED) -> str:
     return to_json({name: given[name] for name in SEEDING if name not in plain}).decode()
 
 
-def check(chosen: Sequence[Block], jobs: int) -> None:
+def check(chosen: Sequence[TrialBlock], jobs: int) -> None:
     """Raise UsageError if the guests of blocks cannot start here, `jobs` at a time.
 
     Reasons: a program or the kernel is not built, or there is too little memory. Unavailable blocks need
@@ -136,10 +136,12 @@ def check(chosen: Sequence[Block], jobs: int) -> None:
         guest.check_shared_memory(*sorted((block.memory_mb for block in available), reverse=True)[:jobs])
 
 
-def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] = ()) -> list[Block]:
+def blocks(
+    experiment: str, cell: Cell, repetitions: int, kept: Sequence[TrialBlock] = ()
+) -> list[TrialBlock]:
     """Return a cell's blocks for the repetitions missing in `kept`."""
     numbers = {number for block in kept for number in range(block.first, block.last + 1)}
-    missing_blocks: list[Block] = []
+    missing_blocks: list[TrialBlock] = []
     most = estimate.length(cell)
     for first in range(1, repetitions + 1, most):
         for number in range(first, min(first + most - 1, repetitions) + 1):
@@ -148,20 +150,24 @@ def blocks(experiment: str, cell: Cell, repetitions: int, kept: Sequence[Block] 
             if missing_blocks and first <= missing_blocks[-1].first and missing_blocks[-1].last == number - 1:
                 missing_blocks[-1] = replace(missing_blocks[-1], last=number)
             else:
-                missing_blocks.append(Block(experiment, cell, number, number))
+                missing_blocks.append(TrialBlock(experiment, cell, number, number))
     return missing_blocks
 
 
-def complete(folder: Path, experiment: str, cell: Cell) -> list[Block]:
+def complete(folder: Path, experiment: str, cell: Cell) -> list[TrialBlock]:
     """Return a cell's blocks in an experiment's folder, ordered by first repetition."""
     matches = [_FOLDER.fullmatch(rows.parent.name) for rows in (folder / cell.name).glob(f"*/{ROWS}")]
     return sorted(
-        (Block(experiment, cell, int(match[1]), int(match[2])) for match in matches if match is not None),
+        (
+            TrialBlock(experiment, cell, int(match[1]), int(match[2]))
+            for match in matches
+            if match is not None
+        ),
         key=lambda block: (block.first, block.last),
     )
 
 
-def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
+def run(block: TrialBlock, folder: Path, *, captures: bool = True) -> list[Row]:
     """Run a block's trials in a guest. Return their rows, also written to ROWS in `folder`.
 
     A rename creates `folder` atomically with all its files. Without `captures` it contains only ROWS and
@@ -185,7 +191,7 @@ def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
     return rows
 
 
-def job(block: Block) -> dict[str, Any]:
+def job(block: TrialBlock) -> dict[str, Any]:
     """Return the input of `inside` for a block in a guest. UsageError: a program is not built."""
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
     return {
@@ -204,7 +210,7 @@ def job(block: Block) -> dict[str, Any]:
     }
 
 
-def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
+def artifact_rows(block: TrialBlock, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
     """Return the rows for the files of testbed/trials/inside.py in `folder`, and its standard error.
 
     `of_run`: columns that all trials share.
@@ -220,7 +226,7 @@ def left(block: Block, folder: Path, stderr: bytes, **of_run: object) -> list[Ro
     ]
 
 
-def _trials(block: Block, folder: Path) -> list[Row]:
+def _trials(block: TrialBlock, folder: Path) -> list[Row]:
     files.write_json(folder / "job.json", job(block))
     root = binaries.repository()
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
@@ -241,7 +247,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
             raise
         return _rows(block, "guest_failed", str(error), seed=block.seed)
     (folder / "guest.log").write_bytes(done.stderr)
-    return left(
+    return artifact_rows(
         block,
         folder,
         done.stderr,
@@ -251,7 +257,7 @@ def _trials(block: Block, folder: Path) -> list[Row]:
     )
 
 
-def _rows(block: Block, outcome: str, detail: str, **of_guest: object) -> list[Row]:
+def _rows(block: TrialBlock, outcome: str, detail: str, **of_guest: object) -> list[Row]:
     """Return a row for each unfinished trial in a block; `of_guest`: the known columns about the guest."""
     row = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
     return [{**row, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]

@@ -16,7 +16,7 @@ from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.guest.cache_folder import cache
 from testbed.trials import block as blocks
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files
 
 _HELD = "held"
@@ -55,7 +55,7 @@ def sample(cells: Sequence[Cell]) -> list[Cell]:
 class Twice:
     """Two runs of a block: their hashes (`None` for a failed guest), and the outcomes of their trials."""
 
-    block: Block
+    block: TrialBlock
     hashes: tuple[str | None, str | None]
     outcomes: frozenset[str]
 
@@ -75,7 +75,7 @@ class Twice:
         return not self.failed and self.hashes[0] == self.hashes[1]
 
 
-def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
+def run_twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -> Iterator[Twice]:
     """Run the first block of each cell twice, and yield the results.
 
     Cells that are not repeatable or have an unavailable stack are skipped. UsageError if guests cannot start
@@ -86,7 +86,7 @@ def twice(experiment: str, cells: Sequence[Cell], repetitions: int, jobs: int) -
     blocks.check(2 * chosen, jobs)
     with _scratch() as folder:
 
-        def hashed(number: int, block: Block) -> tuple[str | None, set[str]]:
+        def hashed(number: int, block: TrialBlock) -> tuple[str | None, set[str]]:
             place = folder / f"{number}" / block.name
             outcomes = {row["outcome"] for row in blocks.run(block, place)}
             return None if "guest_failed" in outcomes else block_files.digest(place), outcomes

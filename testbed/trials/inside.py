@@ -78,7 +78,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
     if cell.client_qlog:
         logs.mkdir()
         os.environ["QLOGDIR"] = str(logs)
-    client = programs.Client(job["client"], folder)
+    client = programs.ClientProgram(job["client"], folder)
     request = {
         "url": f"https://{programs.NAME}/",
         "host": programs.NAME,
@@ -157,7 +157,7 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
         str(folder / block_files.CAPTURE),
     ]
     packets = [json.loads(line) for line in programs.run(argv).splitlines()]
-    indices = second_flight.usual(packets)
+    indices = second_flight.most_frequent(packets)
     if not indices:
         raise SystemExit("repetition 0 has no second flight of the client to drop")
     return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *indices}))})
@@ -165,7 +165,7 @@ def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
 
 def _hit_count(table: str) -> int:
     """Return how many datagrams of this trial a table of the link has dropped or held back."""
-    shown = programs.run([*programs.within(path.LINK), "nft", "-j", "list", "table", "inet", table])
+    shown = programs.run([*programs.namespace_prefix(path.LINK), "nft", "-j", "list", "table", "inet", table])
     rules = [entry["rule"]["expr"] for entry in json.loads(shown)["nftables"] if "rule" in entry]
     return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
 

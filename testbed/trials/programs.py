@@ -25,11 +25,11 @@ _BUFFER_KB = 32_768
 """A capture's buffer: about 16,000 packets. tcpdump's default, 2 MB, loses packets from a server with GSO."""
 
 
-class Client:
+class ClientProgram:
     """A client in its namespace; it is restarted after it died."""
 
     def __init__(self, argv: list[str], folder: Path) -> None:
-        self.argv = [*within(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
+        self.argv = [*namespace_prefix(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
         self.folder = folder
         self.version = ""
         self._process = self._start()
@@ -85,7 +85,7 @@ def server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[by
     file = folder / "server.json"
     file.write_text(json.dumps(configuration), encoding="utf-8")
     with (folder / "server.log").open("wb") as log:
-        argv = [*within(path.SERVER), *job["server"], "--config", str(file)]
+        argv = [*namespace_prefix(path.SERVER), *job["server"], "--config", str(file)]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
     if _line(process, _READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
@@ -99,7 +99,7 @@ def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
     file = folder / "link.json"
     file.write_text(json.dumps(wire.configuration(cell, folder / "lateness.csv")), encoding="utf-8")
     with (folder / "link.log").open("wb") as log:
-        argv = [*within(wire.NAMESPACE), program, "--config", str(file), "--realtime"]
+        argv = [*namespace_prefix(wire.NAMESPACE), program, "--config", str(file), "--realtime"]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
     if _line(process, _READY_S).strip() != b"READY":
         raise SystemExit("the lab's link does not start: see link.log")
@@ -108,7 +108,7 @@ def link(program: str, cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
 
 def capture(folder: Path, namespace: str, device: str, name: str, wanted: str) -> subprocess.Popen[bytes]:
     """Start a capture and wait until it captures packets."""
-    argv = [*within(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
+    argv = [*namespace_prefix(namespace), "tcpdump", "-i", device, "--nano", "--immediate-mode", "-U"]
     # While the clock is stopped, a server sends its whole window before tcpdump gets the processor.
     argv += ["-B", str(_BUFFER_KB), "-Z", "root", "-w", str(folder / name), *wanted.split()]
     log = folder / f"{name}.log"
@@ -127,7 +127,7 @@ def _line(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
     return next_line(process.stdout, limit_s)
 
 
-def within(namespace: str) -> list[str]:
+def namespace_prefix(namespace: str) -> list[str]:
     """Return the command prefix that runs a command in a namespace."""
     return ["ip", "netns", "exec", namespace]
 

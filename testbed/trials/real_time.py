@@ -22,7 +22,7 @@ from lab.programs import program
 from testbed.guest import guest
 from testbed.trials import block as blocks
 from testbed.trials import inside, programs
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.network import wire
 from testbed.trials.network.path import longest_wait_s
 from testbed.trials.trial_row import Row
@@ -41,7 +41,7 @@ class Real:
     late_ns: list[int]
 
 
-def check(block: Block) -> None:
+def check(block: TrialBlock) -> None:
     """Raise UsageError if a block cannot run in real time here."""
     if (why := block.unavailable() or wire.why_not(block.cell)) is not None:
         raise UsageError(f"the cell {block.cell.name} cannot be done in real time: {why}; choose another")
@@ -49,7 +49,7 @@ def check(block: Block) -> None:
         program(name, package)
 
 
-def run(block: Block, folder: Path) -> Real:
+def run(block: TrialBlock, folder: Path) -> Real:
     """Run a block's trials in real time in `folder`, which must be empty and keeps their files.
 
     UsageError if namespaces cannot be created here. Other failures become the trials' outcome.
@@ -64,10 +64,10 @@ def run(block: Block, folder: Path) -> Real:
     log = folder / "lateness.csv"
     late_ns = [int(row["late_ns"]) for row in link_log.rows(log) if row["late_ns"]] if log.is_file() else []
     kernel = f"{os.uname().release}, in real time"
-    return Real(blocks.left(block, folder, stderr, kernel=kernel), late_ns)
+    return Real(blocks.artifact_rows(block, folder, stderr, kernel=kernel), late_ns)
 
 
-def _limit_s(block: Block) -> float:
+def _limit_s(block: TrialBlock) -> float:
     """Return the time limit for a block in seconds: each trial may last until its end is forced."""
     each_s = blocks.TIMEOUT_S + programs.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
     return _START_S + (block.trials + inside.REAL_UNCOUNTED) * each_s

@@ -21,19 +21,19 @@ from firstflight.system import lock
 from testbed.experiment.cell import Cell
 from testbed.trials import block as blocks
 from testbed.trials import trial_row, versions
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files
 from testbed.trials.trial_row import Row
 
 
 @dataclass(frozen=True)
-class Plan:
+class SeriesPlan:
     """The missing and the present blocks in a series."""
 
     out: Path
-    missing: tuple[Block, ...]
-    present: tuple[Block, ...]
-    again: tuple[Block, ...] = ()
+    missing: tuple[TrialBlock, ...]
+    present: tuple[TrialBlock, ...]
+    again: tuple[TrialBlock, ...] = ()
     """Present blocks to repeat: their guests failed, or their stack was unavailable."""
     older: tuple[str, ...] = ()
     """A sentence for each stack with another version in the kept trials than here."""
@@ -66,12 +66,12 @@ class Plan:
                 heapq.heapreplace(free, free[0] + block.cpu_s)
         return max(free)
 
-    def folder(self, block: Block) -> Path:
+    def folder(self, block: TrialBlock) -> Path:
         """Return the folder for a block's results."""
         return self.out / block.experiment / block.name
 
 
-def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
+def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> SeriesPlan:
     """Return the series' plan. It has each repetition once, however present blocks divide them.
 
     UsageError if OUT has results of these cells and `resume` is false, or results that cannot be kept (other
@@ -80,13 +80,13 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
     """
     folder = out / experiment
     _check_version(folder)
-    missing: list[Block] = []
-    present: list[Block] = []
-    repeated: list[Block] = []
+    missing: list[TrialBlock] = []
+    present: list[TrialBlock] = []
+    repeated: list[TrialBlock] = []
     recorded: set[versions.Version] = set()
     chosen = list(cells)
     for cell in chosen:
-        complete: list[Block] = []
+        complete: list[TrialBlock] = []
         for block, rows in _complete(folder, experiment, cell):
             if _is_to_repeat(block, rows):
                 repeated.append(block)
@@ -106,7 +106,9 @@ def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *,
             f"{folder} has results of {len(names)} of these {len(chosen)} cells: give --resume to keep them "
             "and do the others, or another folder by --out"
         )
-    return Plan(out, tuple(missing), tuple(present), tuple(repeated), tuple(versions.older(recorded)))
+    return SeriesPlan(
+        out, tuple(missing), tuple(present), tuple(repeated), tuple(versions.version_differences(recorded))
+    )
 
 
 def check_conditions(out: Path, experiment: str, cells: Iterable[Cell]) -> None:
@@ -125,7 +127,7 @@ def _check_version(folder: Path) -> None:
         trial_row.check_version(folder, rows)
 
 
-def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block, list[Row]]]:
+def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[TrialBlock, list[Row]]]:
     """Yield a cell's complete blocks in an experiment's folder, with their rows. UsageError as above."""
     for block in blocks.complete(folder, experiment, cell):
         rows = block_files.rows(folder / block.name)
@@ -137,14 +139,14 @@ def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Block
         yield block, rows
 
 
-def _is_to_repeat(block: Block, rows: Sequence[Row]) -> bool:
+def _is_to_repeat(block: TrialBlock, rows: Sequence[Row]) -> bool:
     """Return whether to repeat present trials: a guest may have failed for a temporary reason."""
     outcomes = {row["outcome"] for row in rows}
     return "guest_failed" in outcomes or ("unavailable" in outcomes and block.unavailable() is None)
 
 
 def run(
-    planned: Plan, jobs: int, say: Callable[[Block, Sequence[Row], float], None], *, captures: bool
+    planned: SeriesPlan, jobs: int, say: Callable[[TrialBlock, Sequence[Row], float], None], *, captures: bool
 ) -> None:
     """Run the missing blocks, `jobs` guests at a time. Call `say` after each with its wall time in s.
 
@@ -158,7 +160,7 @@ def run(
         for unfinished in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
             shutil.rmtree(unfinished, ignore_errors=True)
         queue = list(reversed(planned.missing))
-        going: dict[Future[list[Row]], tuple[Block, float]] = {}
+        going: dict[Future[list[Row]], tuple[TrialBlock, float]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             # After an error, the series stops when the running blocks finish.
             while queue or going:

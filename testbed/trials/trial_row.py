@@ -57,7 +57,7 @@ _TRAIN_POINT = 10
 
 
 @dataclass(frozen=True)
-class Captured:
+class CaptureContent:
     """The content in a guest's captures: rows of quic_connection, quic_ack and pacing, and link lateness.
 
     `fault`: why they are incomplete, or `None`.
@@ -132,7 +132,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
     }
 
 
-def of_trial(row: Row, trial: Row, captured: Captured) -> Row:
+def of_trial(row: Row, trial: Row, captured: CaptureContent) -> Row:
     """Return `row`, the result of `without_trial`, completed with a finished trial.
 
     `trial`: its record by testbed/trials/inside.py; `captured`: the content of the guest's captures.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed import stacks
 from testbed.experiment.cell import Cell
-from testbed.stacks import Stack
+from testbed.stacks import StackFile
 
 
 def why(cell: Cell) -> str | None:
@@ -24,7 +24,7 @@ def why(cell: Cell) -> str | None:
     return _answer(cell, server) or _sending(cell, server) or _acknowledgements(cell, server)
 
 
-def _answer(cell: Cell, server: Stack) -> str | None:
+def _answer(cell: Cell, server: StackFile) -> str | None:
     """Return why the server cannot answer as the cell requires, or `None`."""
     if cell.answering not in server.answers:
         return f"the server {cell.server} sends no instant ACK"
@@ -37,7 +37,7 @@ def _answer(cell: Cell, server: Stack) -> str | None:
     return None
 
 
-def _sending(cell: Cell, server: Stack) -> str | None:
+def _sending(cell: Cell, server: StackFile) -> str | None:
     """Return why the server cannot send or log the body as the cell requires, or `None`."""
     if cell.server_log and not server.server_log:
         return f"the server {cell.server} writes no launch times"
@@ -54,7 +54,7 @@ def _sending(cell: Cell, server: Stack) -> str | None:
     return None
 
 
-def _acknowledgements(cell: Cell, server: Stack) -> str | None:
+def _acknowledgements(cell: Cell, server: StackFile) -> str | None:
     """Return why the server cannot request the cell's ACK behaviour, or `None`."""
     if cell.ack_ratio is not None and not server.ack_requests:
         return f"the server {cell.server} sends no ACK_FREQUENCY"

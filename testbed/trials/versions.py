@@ -23,7 +23,7 @@ def of(rows: Sequence[Row]) -> set[Version]:
     }
 
 
-def several(recorded: Iterable[Version]) -> Iterator[str]:
+def multiple_versions(recorded: Iterable[Version]) -> Iterator[str]:
     """Yield a sentence for each stack with several versions."""
     for (stack, side), versions in itertools.groupby(sorted(recorded), lambda version: version[:2]):
         known = [version for _, _, version in versions]
@@ -31,7 +31,7 @@ def several(recorded: Iterable[Version]) -> Iterator[str]:
             yield f"The {side} {stack} has several versions in these trials: {', '.join(known)}."
 
 
-def older(recorded: Iterable[Version]) -> Iterator[str]:
+def version_differences(recorded: Iterable[Version]) -> Iterator[str]:
     """Yield a sentence for each version that differs from the version here."""
     for stack, side, version in sorted(recorded):
         definition = stacks.find(stack)

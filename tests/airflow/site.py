@@ -16,13 +16,13 @@ from typing import Any
 
 import requests
 
-from lab.site.processes import descendants, identities, kill, left_over, living
+from lab.site.processes import alive, descendants, identities, kill, left_over
 from tests.airflow.conftest import TREE
 
 ENDED = ("success", "failed")
 
 
-class Site:
+class RunningSite:
     """A running site. Every wait has a limit, and its error message names the awaited condition."""
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -62,7 +62,7 @@ class Site:
         try:
             self.process.wait(60 * BUSY)
         finally:
-            left = sorted({*living(everything), *left_over(self.folder)})
+            left = sorted({*alive(everything), *left_over(self.folder)})
             kill(left)
         assert left == [], f"the site left processes behind: {left}; {self.log_file.read_text()}"
         assert self.process.returncode == 0, self.log_file.read_text()
@@ -232,9 +232,9 @@ def _is_worker(pid: int, name: str) -> bool:
 
 
 @contextmanager
-def raised(folder: Path, *options: str) -> Iterator[Site]:
+def raised(folder: Path, *options: str) -> Iterator[RunningSite]:
     """Start a site and its lab; stop both at the end."""
-    site = Site(folder, *options)
+    site = RunningSite(folder, *options)
     try:
         site.start()
         yield site

@@ -25,7 +25,7 @@ ROLE, NAME = "firstflight", "airflow"
 RESTORE = (f"dropdb {NAME}", f"createdb --owner={ROLE} {NAME}", f"pg_restore --dbname={NAME}")
 
 
-class Cluster:
+class PostgresCluster:
     """A cluster of PostgreSQL in `folder`, run as its own user if this is root."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,10 +82,10 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[PostgresCluster]:
     """A cluster that runs, with an empty database of the service's role."""
     folder = Path(tempfile.mkdtemp(prefix="firstflight-backup."))
-    server = Cluster(folder)
+    server = PostgresCluster(folder)
     quiet = {"stdout": subprocess.DEVNULL}
     try:
         server.run("initdb --no-sync --auth=trust --username=postgres -D", folder / "data", **quiet)
@@ -104,7 +104,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
-    cluster: Cluster, tmp_path: Path
+    cluster: PostgresCluster, tmp_path: Path
 ) -> None:
     text = OPERATIONS.read_text()
     assert all(command in text for command in RESTORE), "the page says something else"
@@ -160,9 +160,9 @@ def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
     assert len(cluster.contents()["slot_pool"]) == 52
 
 
-def _metrics(cluster: Cluster) -> dict[str, float]:
+def _metrics(cluster: PostgresCluster) -> dict[str, float]:
     """Return what `site metrics` says of the database."""
-    machine = machine_metrics.Machine(database=f"host={cluster.folder} user={ROLE} dbname={NAME}")
+    machine = machine_metrics.MachineParts(database=f"host={cluster.folder} user={ROLE} dbname={NAME}")
     return {
         sample.name.removeprefix("firstflight_database_"): sample.value
         for family in machine_metrics.metrics(machine)

@@ -16,7 +16,7 @@ import pytest
 from orchestration import stages
 from orchestration.site.vantage_points import load
 from orchestration.site.vantage_points import pools as pools_of
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 from reports import query
 from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
@@ -226,7 +226,7 @@ def test_a_crawl_is_weekly_runs_at_the_centre_and_is_paused_by_default(
 
 def test_each_schedule_has_its_own_stages(parsed: dict[str, Any]) -> None:
     wanted = {
-        "quic_scan": stages.names(stages.scheduled(Plan.SCAN)),
+        "quic_scan": stages.names(stages.scheduled(RunPlan.SCAN)),
         "tcp_options": ["resolve", "tcp_options", "load"],
         "downloads": ["resolve", "download", "load"],
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.site import database
-from lab.site.processes import descendants, identities, living
+from lab.site.processes import alive, descendants, identities
 from tests.airflow.site import wait_for
 from tests.waiting import PATIENCE_S
 
@@ -86,7 +86,7 @@ def test_the_database_survives_a_kill_and_admits_only_its_owner(folder: Path, na
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_for(
-            lambda: living(everything) == [], 30, lambda: "PostgreSQL's other processes are still running"
+            lambda: alive(everything) == [], 30, lambda: "PostgreSQL's other processes are still running"
         )
     with served(folder, namespaces) as (process, ask):
         assert ask("SELECT count(*) FROM kept") == "1000"

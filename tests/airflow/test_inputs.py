@@ -25,12 +25,12 @@ from firstflight.system import files, lock
 from orchestration import stages
 from orchestration.site import centre_token, inputs, site, vantage_points
 from orchestration.site.centre_client import CentreUnreachable
-from orchestration.site.vantage_points import VantagePoint
+from orchestration.site.vantage_points import SiteVantagePoint
 from tests.airflow.conftest import SITE, TREE, airflow_environment
 from tests.waiting import until
 
 SECRET = "s" * 64
-HAMBURG = VantagePoint(
+HAMBURG = SiteVantagePoint(
     name="hamburg", city="Hamburg", queue="hamburg", blocked=("198.18.159.240/28",), resolver="198.18.0.99"
 )
 
@@ -234,7 +234,7 @@ def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
     fetched_run = inputs.fetch(run.id, HAMBURG, centre, token_for(run.id))
     assert fetched_run.layout.crawl("download_file").read_text() == "download_file"
     assert not fetched_run.layout.crawl("crawl_page").exists()
-    assert stages.plan_of(fetched_run) is stages.Plan.DOWNLOADS
+    assert stages.plan_of(fetched_run) is stages.RunPlan.DOWNLOADS
     # The settings name the run's copies of the files, wherever the centre had the originals.
     chosen = fetched_run.settings.download
     assert (

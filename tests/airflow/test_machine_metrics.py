@@ -26,14 +26,14 @@ from firstflight.errors import InputError
 from firstflight.system import exporter
 from lab import certificates
 from orchestration.site import backup, machine_metrics
-from orchestration.site.machine_metrics import Machine
+from orchestration.site.machine_metrics import MachineParts
 from tests.airflow.test_spool import FIRSTFLIGHT
 
 ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yaml"
 Samples = dict[tuple[str, ...], float]
 
 
-def now(machine: Machine) -> Samples:
+def now(machine: MachineParts) -> Samples:
     """Return (metric, values of its labels) -> value."""
     text = exporter.text(machine_metrics.metrics(machine)).decode()
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
@@ -45,45 +45,45 @@ def now(machine: Machine) -> Samples:
 
 
 def test_a_disk_has_the_bytes_that_df_shows(tmp_path: Path) -> None:
-    found = now(Machine(disks=[tmp_path]))
+    found = now(MachineParts(disks=[tmp_path]))
     shown = subprocess.run(
         ["df", "-B1", "--output=size", tmp_path], capture_output=True, text=True, check=True
     )
     assert found["disk_size_bytes", str(tmp_path)] == int(shown.stdout.split()[1])
     assert 0 < found["disk_free_bytes", str(tmp_path)] < found["disk_size_bytes", str(tmp_path)]
     with pytest.raises(InputError, match=r"none cannot be read.*correct --disk"):
-        now(Machine(disks=[tmp_path / "none"]))
+        now(MachineParts(disks=[tmp_path / "none"]))
 
 
 def test_a_chain_expires_when_its_first_certificate_does(tmp_path: Path) -> None:
     issued = certificates.issue(certificates.make_authority(tmp_path), "machine", ["127.0.0.1"])
     chain = x509.load_pem_x509_certificates(issued.chain.read_bytes())
-    found = now(Machine(certificates=[issued.chain]))
+    found = now(MachineParts(certificates=[issued.chain]))
     end = found["certificate_end_timestamp_seconds", str(issued.chain)]
     assert end == min(certificate.not_valid_after_utc for certificate in chain).timestamp()
     (tmp_path / "broken.pem").write_text("no certificate")
     with pytest.raises(InputError, match=r"broken.pem is no certificate"):
-        now(Machine(certificates=[tmp_path / "broken.pem"]))
+        now(MachineParts(certificates=[tmp_path / "broken.pem"]))
 
 
 def test_an_unconfirmed_list_is_a_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(current.VARIABLE, raising=False)
-    assert now(Machine()) == {}
+    assert now(MachineParts()) == {}
     copy = tmp_path / "list"
     monkeypatch.setenv(current.VARIABLE, f"{current.FOLLOWED}{copy}")
-    assert now(Machine()) == {("optout_confirmed",): 0}
+    assert now(MachineParts()) == {("optout_confirmed",): 0}
     current.confirmed_file(copy).write_text(current.confirmation())
-    found = now(Machine())
+    found = now(MachineParts())
     assert found["optout_confirmed",] == 1 and 0 <= found["optout_confirmation_age_seconds",] < 60
     old = json.loads(current.confirmation())
     old["at_ns"] -= 61 * 10**9
     current.confirmed_file(copy).write_text(json.dumps(old))
-    found = now(Machine())
+    found = now(MachineParts())
     assert found["optout_confirmed",] == 0 and found["optout_confirmation_age_seconds",] >= 61
 
 
 def test_a_backup_counts_once_it_was_restored(tmp_path: Path) -> None:
-    machine = Machine(backups=tmp_path / "backups", parts=["settings", "airflow"])
+    machine = MachineParts(backups=tmp_path / "backups", parts=["settings", "airflow"])
     assert now(machine) == {("backups", "settings"): 0, ("backups", "airflow"): 0}
     secret = tmp_path / "secrets" / "key"
     secret.parent.mkdir()
@@ -130,7 +130,7 @@ ANSWER = {
 def api_server() -> Iterator[str]:
     """What answers as Airflow does."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class HealthHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == machine_metrics.HEALTH else 404)
             self.end_headers()
@@ -139,14 +139,14 @@ def api_server() -> Iterator[str]:
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), HealthHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 
 
 def test_airflows_components(api_server: str) -> None:
-    assert now(Machine(airflow=api_server)) == {
+    assert now(MachineParts(airflow=api_server)) == {
         ("airflow_up",): 1,
         ("airflow_healthy", "metadatabase"): 1,
         ("airflow_healthy", "scheduler"): 0,
@@ -158,8 +158,8 @@ def test_airflows_components(api_server: str) -> None:
             2026, 11, 24, 1, 2, 4, 0, UTC
         ).timestamp(),
     }
-    assert now(Machine(airflow=f"{api_server}/elsewhere")) == {("airflow_up",): 0}
-    assert now(Machine(airflow="http://127.0.0.1:1")) == {("airflow_up",): 0}
+    assert now(MachineParts(airflow=f"{api_server}/elsewhere")) == {("airflow_up",): 0}
+    assert now(MachineParts(airflow="http://127.0.0.1:1")) == {("airflow_up",): 0}
 
 
 RULES = [

@@ -20,7 +20,7 @@ from firstflight.system import exporter, files
 from firstflight.system.clock import Offset
 from orchestration.site import pending_uploads
 from orchestration.site.metrics import metrics
-from store.clickhouse.counts import Counts
+from store.clickhouse.counts import ServerCounts
 from tests.airflow.test_spool import FIRSTFLIGHT, measured
 from tests.airflow.test_spool import place as place
 
@@ -214,7 +214,7 @@ def test_rules_are_about_metrics_that_exist(place: Path, rule: dict[str, str]) -
     with run.stage("probe", run.key("hamburg", 1)) as report:
         report.counts, report.rows_out = {"iack": 2}, 2
     summary(run, 2, 0, 1.0)
-    text = exporter.text([*metrics(), *Counts().metrics()]).decode()
+    text = exporter.text([*metrics(), *ServerCounts().metrics()]).decode()
     families = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
     named = {name.removesuffix("_total") for name in re.findall(r"firstflight_\w+", rule["expr"])}
     assert named and named <= families

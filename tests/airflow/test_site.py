@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 import requests
 
-from lab.site.processes import descendants, identities, living
+from lab.site.processes import alive, descendants, identities
 from orchestration.site import machine_metrics
 from tests.airflow.conftest import TREE
-from tests.airflow.site import Site, raised, wait_for
+from tests.airflow.site import RunningSite, raised, wait_for
 from tests.browser import Browser
 from tests.browser import browser as browser
 from tests.campaign_loopback.stopping import halted
@@ -43,7 +43,7 @@ FILES = ("cloudflare-1.mirrors.test", "no-sack.mirrors.test", "promise.mirrors.t
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     """The site, all DAGs paused."""
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +62,7 @@ class FirstTry:
 
 
 @pytest.fixture(scope="module")
-def first_tries(site: Site) -> dict[str, FirstTry]:
+def first_tries(site: RunningSite) -> dict[str, FirstTry]:
     """Fetch the lists, after the list host has answered 500 and served a truncated routing table.
 
     Returns the first tries of `targets` and `as_data`. `downloads` counts the table, and waits for a crawl.
@@ -101,10 +101,10 @@ def _reload(master: int) -> None:
     """Make nginx reload its configuration, and wait until no process serves with the old one."""
     old = [process for process in identities(descendants([master])) if process[0] != master]
     os.kill(master, signal.SIGHUP)
-    wait_for(lambda: not living(old), 30, lambda: living(old))
+    wait_for(lambda: not alive(old), 30, lambda: alive(old))
 
 
-def _fetch(site: Site, dag: str) -> dict[str, Any]:
+def _fetch(site: RunningSite, dag: str) -> dict[str, Any]:
     """The task instance `fetch` of the DAG's first run."""
     return site.tasks(dag, _runs(site, dag)[0]["dag_run_id"])["fetch"]
 
@@ -121,24 +121,24 @@ def _master(web: Path) -> int:
     raise AssertionError(f"no nginx serves {web}")
 
 
-def _tried_once(site: Site, dag: str) -> bool:
+def _tried_once(site: RunningSite, dag: str) -> bool:
     runs = _runs(site, dag)
     states = [site.tasks(dag, run["dag_run_id"])["fetch"] for run in runs]
     return any(task["state"] == "up_for_retry" or task["try_number"] > 1 for task in states)
 
 
-def _fetched(site: Site, dag: str) -> bool:
+def _fetched(site: RunningSite, dag: str) -> bool:
     return any(run["state"] == "success" for run in _runs(site, dag))
 
 
-def _runs(site: Site, dag: str) -> list[dict[str, Any]]:
+def _runs(site: RunningSite, dag: str) -> list[dict[str, Any]]:
     found = site.ask("GET", f"/dags/{dag}/dagRuns")["dag_runs"]
     assert isinstance(found, list)
     return found
 
 
 @dataclass(frozen=True)
-class Scan:
+class AirflowScan:
     """The scan of this test: Airflow's id, and the run's."""
 
     dag_run: str
@@ -147,7 +147,7 @@ class Scan:
 
 
 @pytest.fixture(scope="module")
-def scan(site: Site, first_tries: dict[str, FirstTry]) -> Scan:
+def scan(site: RunningSite, first_tries: dict[str, FirstTry]) -> AirflowScan:
     """quic_scan, triggered through the REST interface; kill -9 ends one worker while it probes."""
     del first_tries  # required, but unused
     site.pause("quic_scan", False)
@@ -161,10 +161,10 @@ def scan(site: Site, first_tries: dict[str, FirstTry]) -> Scan:
     _halt(site, KILLED, dag_run)
     killed = site.kill_worker(KILLED)
     assert site.run_to_end("quic_scan", dag_run, 300) == "success", site.describe("quic_scan", dag_run)
-    return Scan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
+    return AirflowScan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
 
 
-def _halt(site: Site, place: str, dag_run: str) -> int:
+def _halt(site: RunningSite, place: str, dag_run: str) -> int:
     """Halt a scan's prober while it sends; return the process ID.
 
     Otherwise a busy machine may send everything before the test's next step.
@@ -174,7 +174,7 @@ def _halt(site: Site, place: str, dag_run: str) -> int:
 
 
 def test_broken_lists_are_refused_reported_and_fetched_again(
-    site: Site, first_tries: dict[str, FirstTry]
+    site: RunningSite, first_tries: dict[str, FirstTry]
 ) -> None:
     assert "cannot fetch the Tranco list of" in first_tries["targets"].log
     assert "the host answered 500" in first_tries["targets"].log
@@ -186,7 +186,7 @@ def test_broken_lists_are_refused_reported_and_fetched_again(
         assert last > 1
 
 
-def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
+def test_every_row_is_there_once(site: RunningSite, scan: AirflowScan) -> None:
     select = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
     rows = site.rows(f"{select} WHERE run = '{scan.run}' GROUP BY vantage")
     targets = {
@@ -199,7 +199,9 @@ def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
     assert {row["vantage"]: row["different"] for row in rows} == targets
 
 
-def test_each_vantage_point_completes_handshakes_with_the_same_names(site: Site, scan: Scan) -> None:
+def test_each_vantage_point_completes_handshakes_with_the_same_names(
+    site: RunningSite, scan: AirflowScan
+) -> None:
     select = "SELECT vantage, arraySort(groupUniqArray(domain)) AS names, countIf(outcome = 'done') AS done "
     rows = site.rows(f"{select} FROM quic_handshake WHERE run = '{scan.run}' GROUP BY vantage ORDER BY ALL")
     assert [row["vantage"] for row in rows] == sorted(VANTAGES)
@@ -208,7 +210,9 @@ def test_each_vantage_point_completes_handshakes_with_the_same_names(site: Site,
     assert all(row["names"] == rows[0]["names"] for row in rows), rows
 
 
-def test_each_vantage_points_rows_left_by_its_own_address_and_worker(site: Site, scan: Scan) -> None:
+def test_each_vantage_points_rows_left_by_its_own_address_and_worker(
+    site: RunningSite, scan: AirflowScan
+) -> None:
     select = "SELECT DISTINCT vantage, src_ip, worker FROM quic_probe "
     rows = site.rows(f"{select} WHERE run = '{scan.run}' AND attempts > 0 ORDER BY ALL")
     found: dict[str, set[str]] = {}
@@ -218,7 +222,7 @@ def test_each_vantage_points_rows_left_by_its_own_address_and_worker(site: Site,
     assert found == {vantage: set(sources) for vantage, sources in VANTAGES.items()}
 
 
-def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan) -> None:
+def test_the_killed_worker_was_in_the_middle_and_went_on(site: RunningSite, scan: AirflowScan) -> None:
     assert len(scan.killed) > 2, "the worker had no task when it was killed"
     tasks = site.tasks("quic_scan", scan.dag_run)
     assert tasks[f"{KILLED}.repetition.probe#0"]["try_number"] == 2
@@ -233,7 +237,7 @@ def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan)
 
 
 @pytest.mark.usefixtures("scan")
-def test_the_killed_worker_restarts_once_and_logs_why_it_waits(site: Site) -> None:
+def test_the_killed_worker_restarts_once_and_logs_why_it_waits(site: RunningSite) -> None:
     printed = site.log_file.read_text()
     assert printed.count(f"worker-{KILLED} was killed by signal 9; it is started again") == 1
     assert f"worker-{KILLED} ended" not in printed
@@ -242,7 +246,7 @@ def test_the_killed_worker_restarts_once_and_logs_why_it_waits(site: Site) -> No
     assert "already active" not in log
 
 
-def test_the_report_covers_all_vantage_points(site: Site, scan: Scan) -> None:
+def test_the_report_covers_all_vantage_points(site: RunningSite, scan: AirflowScan) -> None:
     report = site.xcom("quic_scan", scan.dag_run, "report")
     assert report["missing"] == [] and set(report["rows"]) == set(VANTAGES)
     assert (site.folder / "reports" / scan.run / "index.html").stat().st_size > 10_000
@@ -253,7 +257,7 @@ def test_the_report_covers_all_vantage_points(site: Site, scan: Scan) -> None:
 
 
 @pytest.mark.usefixtures("scan")
-def test_the_line_for_sql_works_as_printed(site: Site) -> None:
+def test_the_line_for_sql_works_as_printed(site: RunningSite) -> None:
     assert f"sql       {site.sql_line}\n" in site.log_file.read_text()
     assert f"reports   {site.folder}/reports/RUN/index.html" in site.log_file.read_text()
     outside = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TREE)}
@@ -263,7 +267,7 @@ def test_the_line_for_sql_works_as_printed(site: Site) -> None:
     assert "Cloudflare" in done.stdout, done.stderr
 
 
-def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
+def test_assets_carry_dates_ids_and_counts(site: RunningSite, scan: AirflowScan) -> None:
     events = site.ask("GET", "/assets/events", params={"limit": 100})["asset_events"]
     by_asset: dict[str, list[dict[str, Any]]] = {}
     for event in events:
@@ -276,7 +280,7 @@ def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
     assert set(loaded) == set(VANTAGES) and all(rows["quic_probe"] > 400 for rows in loaded.values())
 
 
-def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> None:
+def test_a_browser_sees_the_run(site: RunningSite, scan: AirflowScan, browser: Browser) -> None:
     browser.open(f"{site.page}/auth/login")
     token = site.ask("GET", "/version")  # the REST interface answers, too
     assert token["version"] == "3.3.2"
@@ -297,7 +301,7 @@ def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> Non
     driver.get("about:blank")  # the page polls every three seconds, which would slow the next tests down
 
 
-def test_no_secret_is_in_a_log_or_a_command_line(site: Site, scan: Scan) -> None:
+def test_no_secret_is_in_a_log_or_a_command_line(site: RunningSite, scan: AirflowScan) -> None:
     del scan
     secrets = site.folder / "secrets"
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
@@ -325,7 +329,7 @@ def test_no_secret_is_in_a_log_or_a_command_line(site: Site, scan: Scan) -> None
         assert not [value for value in values if value in line], entry
 
 
-def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site) -> None:
+def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: RunningSite) -> None:
     offered = {"/": 404, "/api/v2/dags": 404, "/auth/token": 404, "/edge_worker/v1/health": 200}
     script = (
         "import requests\n"
@@ -339,9 +343,9 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
     assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
 
 
-def test_metrics_of_the_centre_have_what_airflow_says_of_itself(site: Site) -> None:
+def test_metrics_of_the_centre_have_what_airflow_says_of_itself(site: RunningSite) -> None:
     def measured() -> dict[tuple[str, ...], float]:
-        families = machine_metrics.metrics(machine_metrics.Machine(airflow=site.page))
+        families = machine_metrics.metrics(machine_metrics.MachineParts(airflow=site.page))
         return {(f.name, *sample.labels.values()): sample.value for f in families for sample in f.samples}
 
     healthy, beat = "firstflight_airflow_healthy", "firstflight_airflow_heartbeat_timestamp_seconds"
@@ -354,7 +358,7 @@ def test_metrics_of_the_centre_have_what_airflow_says_of_itself(site: Site) -> N
 
 
 @pytest.mark.usefixtures("scan")
-def test_an_opt_out_at_the_centre_blocks_at_each_vantage_point(site: Site) -> None:
+def test_an_opt_out_at_the_centre_blocks_at_each_vantage_point(site: RunningSite) -> None:
     """The test runs the printed command line. No other test uses this name."""
     name = "opted-out.example"
     (line,) = re.findall(r"^opt-out   (.*) ENTRY\.\.\.$", site.log_file.read_text(), re.MULTILINE)
@@ -378,7 +382,7 @@ def _has_line(path: Path, line: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def crawled(site: Site, first_tries: dict[str, FirstTry]) -> str:
+def crawled(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
     """A crawl's run, as its schedule starts it."""
     del first_tries  # required, but unused
     (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
@@ -392,7 +396,7 @@ def crawled(site: Site, first_tries: dict[str, FirstTry]) -> str:
     return str(site.xcom("crawl", dag_run, "open"))
 
 
-def test_a_crawl_publishes_the_files_that_it_found(site: Site, crawled: str) -> None:
+def test_a_crawl_publishes_the_files_that_it_found(site: RunningSite, crawled: str) -> None:
     events = site.ask("GET", "/assets/events", params={"limit": 100})["asset_events"]
     (extra,) = (event["extra"] for event in events if event["name"] == "download_targets")
     assert (extra["run"], extra["rows"]) == (crawled, len(FILES))
@@ -403,7 +407,7 @@ def test_a_crawl_publishes_the_files_that_it_found(site: Site, crawled: str) -> 
     assert row["state"] == "done"
 
 
-def test_downloads_start_by_themselves_after_a_crawl(site: Site, crawled: str) -> None:
+def test_downloads_start_by_themselves_after_a_crawl(site: RunningSite, crawled: str) -> None:
     wait_for(lambda: bool(_runs(site, "downloads")), 60, lambda: _runs(site, "downloads"))
     (started,) = _runs(site, "downloads")
     dag_run = str(started["dag_run_id"])
@@ -435,12 +439,12 @@ def test_downloads_start_by_themselves_after_a_crawl(site: Site, crawled: str) -
     assert "Cloudflare" in site.log("downloads", dag_run, "report")
 
 
-def _truth(site: Site) -> str:
+def _truth(site: RunningSite) -> str:
     return site.firstflight("centre", "lab", "truth", "--downloads")
 
 
 @pytest.mark.usefixtures("first_tries")
-def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
+def test_a_survey_asks_each_name_from_each_vantage_point(site: RunningSite) -> None:
     (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
     site.pause("tcp_options", False)
     wait_for(lambda: bool(_runs(site, "tcp_options")), 60, lambda: _runs(site, "tcp_options"))
@@ -459,7 +463,7 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
 
 
 @pytest.fixture(scope="module")
-def watched(site: Site, first_tries: dict[str, FirstTry]) -> str:
+def watched(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
     """A manually triggered DAG run of cdn_watch with a short period.
 
     It waits for its period while the next test scans and kills the centre.
@@ -479,7 +483,7 @@ def watched(site: Site, first_tries: dict[str, FirstTry]) -> str:
 
 
 def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
-    site: Site, watched: str
+    site: RunningSite, watched: str
 ) -> None:
     """The DAG is paused in the middle, the centre is killed with its database, the store refuses logins,
     and a vantage point is down."""
@@ -558,7 +562,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     assert [(a, b) for a, b in product(*sending) if a[0] <= b[1] and b[0] <= a[1]] == []
 
 
-def _answers(site: Site) -> bool:
+def _answers(site: RunningSite) -> bool:
     try:
         site.ask("GET", "/version")
     except (requests.ConnectionError, requests.Timeout):
@@ -566,7 +570,7 @@ def _answers(site: Site) -> bool:
     return True
 
 
-def test_a_watch_paces_itself_and_every_slot_is_a_row(site: Site, watched: str) -> None:
+def test_a_watch_paces_itself_and_every_slot_is_a_row(site: RunningSite, watched: str) -> None:
     assert site.run_to_end("cdn_watch", watched, 240) == "success", site.describe("cdn_watch", watched)
     run = site.xcom("cdn_watch", watched, "open")
     rows = site.rows(
@@ -583,7 +587,7 @@ def test_a_watch_paces_itself_and_every_slot_is_a_row(site: Site, watched: str) 
     assert probes == [{"vantage": KILLED, "worker": KILLED, "n": sum(row["probed"] for row in rows)}]
 
 
-def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> None:
+def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: RunningSite) -> None:
     worker = (sys.executable, "-P", "-m", "orchestration.airflow.worker", "--vantage", KILLED)
     began = time.monotonic()
     done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
@@ -597,7 +601,7 @@ def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> No
     assert done.stderr.count("\n") == 1
 
 
-def test_a_killed_site_restarts_with_its_runs(site: Site) -> None:
+def test_a_killed_site_restarts_with_its_runs(site: RunningSite) -> None:
     """Restart as after a power failure in the middle of a scan: the same folder, a new lab."""
     dag_run = site.trigger("quic_scan", vantage_points=[KILLED], families=[4], rate=30)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"

@@ -20,7 +20,7 @@ from tests.airflow.conftest import airflow_environment
 from tests.airflow.test_inputs import SECRET, serving, token_for
 from tests.campaign_loopback.conftest import world as world
 from tests.campaign_loopback.stopping import halted
-from tests.campaign_loopback.world import FIRSTFLIGHT, World, addresses
+from tests.campaign_loopback.world import FIRSTFLIGHT, CampaignWorld, addresses
 from tests.processes import go_on_when_interrupted
 from tests.waiting import until
 
@@ -58,7 +58,7 @@ for stage, repetition in [*in_order, ("probe", 2), ("dissect", 2)]:
 
 
 @pytest.fixture(autouse=True)
-def in_the_lab(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_the_lab(world: CampaignWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Mark this namespace as the lab's: elsewhere a centre may set no other port of resolvers than 53."""
     ceilings = world.folder / "ceilings.toml"
     ceilings.write_text('networks = ["127.0.0.0/8"]\n')
@@ -70,7 +70,7 @@ def in_the_lab(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def centre_run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
+def centre_run(world: CampaignWorld, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run at the centre with published inputs, as the task `open` leaves it."""
     folder = world.folder
     (folder / "vantage_points.toml").write_text(POINTS)
@@ -87,7 +87,7 @@ def centre_run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def centre(world: World, centre_run: Run) -> Iterator[str]:
+def centre(world: CampaignWorld, centre_run: Run) -> Iterator[str]:
     """The centre's URL."""
     del centre_run
     with serving(world.folder) as url:
@@ -95,7 +95,7 @@ def centre(world: World, centre_run: Run) -> Iterator[str]:
 
 
 def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
-    world: World, centre: str, centre_run: Run, monkeypatch: pytest.MonkeyPatch
+    world: CampaignWorld, centre: str, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
     east = vantage_points.load(world.folder / "vantage_points.toml").named("east")
@@ -160,7 +160,7 @@ def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
 
 
 def test_an_unavailable_centre_stops_no_run(
-    world: World, centre_run: Run, monkeypatch: pytest.MonkeyPatch
+    world: CampaignWorld, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
     run = Run(world.folder / "spool" / centre_run.id)

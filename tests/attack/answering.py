@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from tests.dissect import build
 from tests.prober.conftest import LOOPBACK, argv, write_targets
 
@@ -98,7 +98,7 @@ def main() -> None:
     port = server.getsockname()[1]
     targets = write_targets(folder / "t.csv", [(HOST, NAME, port)])
     quick = ("--timeout", "3", "--attempts", 1, "--linger-ms", 50, "--summary", folder / "summary.json")
-    with Capture(
+    with TcpdumpCapture(
         folder / "probe.pcap",
         "lo",
         f"udp port {port} or icmp",

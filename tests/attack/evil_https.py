@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 
 from lab import certificates
 
-Answer = Callable[[str], Iterable[bytes]]
+AnswerFunction = Callable[[str], Iterable[bytes]]
 MOST_ANSWERED = 64 << 20  # sent at most to a client that never stops reading
 
 
@@ -43,7 +43,7 @@ def endless(piece: bytes, *headers: str) -> Iterator[bytes]:
 
 
 @contextmanager
-def serving(folder: Path, answer: Answer, *names: str) -> Iterator[EvilHost]:
+def serving(folder: Path, answer: AnswerFunction, *names: str) -> Iterator[EvilHost]:
     """Run a host that answers a request for PATH with `answer(PATH)`, then closes the connection."""
     authority = certificates.make_authority(folder)
     issued = certificates.issue(authority, "evil", ["127.0.0.1", *names])
@@ -60,7 +60,7 @@ def serving(folder: Path, answer: Answer, *names: str) -> Iterator[EvilHost]:
     thread.join(timeout=30)
 
 
-def _serve(listener: socket.socket, context: ssl.SSLContext, answer: Answer, host: EvilHost) -> None:
+def _serve(listener: socket.socket, context: ssl.SSLContext, answer: AnswerFunction, host: EvilHost) -> None:
     while True:
         try:
             client, _ = listener.accept()

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from downloader.clients import curl, shared
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
 from downloader.session import CaptureFull, Limits, Session
 from firstflight import capture, capture_files
@@ -48,7 +48,7 @@ def flood(count: int, port: int = 61950, to: str = "127.0.0.1", source: int = 0)
 def flooded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a flooded capture with a small limit. The capture finished without an error."""
     folder = tmp_path_factory.mktemp("flooded")
-    running = capture.Capture(
+    running = capture.TcpdumpCapture(
         folder / "probe.pcap", "lo", answers_to(PORTS, 443), snaplen=262_144, buffer_kib=16_384, drain_s=1.1,
         max_bytes=LIMIT,
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_truncated_capture_is_a_warning(flooded: Path) -> None:
 
 def test_a_capture_never_takes_more_than_half_of_the_free_disk(tmp_path: Path) -> None:
     free = capture._free_bytes(tmp_path)
-    running = capture.Capture(
+    running = capture.TcpdumpCapture(
         tmp_path / "probe.pcap", "lo", "icmp", snaplen=256, buffer_kib=256, drain_s=0, max_bytes=1 << 60
     )
     with running:
@@ -216,7 +216,7 @@ def test_a_download_ends_that_takes_too_much_of_the_capture(tmp_path: Path) -> N
     """Also if its client hangs, or does not count."""
     option_set, limits = SETS["warmup"], Limits(max_bytes=1)
     session = Session([option_set], tmp_path, [], limits, lambda: None)
-    taken = capture.Capture(
+    taken = capture.TcpdumpCapture(
         tmp_path / "warmup.pcap", "lo", "tcp", snaplen=128, buffer_kib=256, drain_s=0, max_bytes=1 << 30
     )
     session.captures[option_set.name] = taken
@@ -237,7 +237,7 @@ def test_received_bytes_include_headers() -> None:
     assert 12_000 < wire.bytes() < 20_000
     flood(10)
     until(wire.is_over, "the limit")
-    assert Answer("wire_limit").end == "wire_limit"
+    assert ClientAnswer("wire_limit").end == "wire_limit"
 
 
 def strangers(count: int, port: int) -> list[tuple[int, bytes]]:
@@ -294,7 +294,7 @@ def test_without_the_option_a_copy_has_all_packets(tmp_path: Path) -> None:
 
 def test_a_capture_of_unrelated_packets_becomes_empty(tmp_path: Path) -> None:
     path = tmp_path / "probe.pcap"
-    story = build.Capture()
+    story = build.CaptureBuilder()
     story.packets += strangers(20, 1)
     story.write(path)
     done = dissect(path, "--kind", "quic_connection", "--trim", tmp_path / "out", "--trim-others")

@@ -22,7 +22,7 @@ MOST = 1024  # dissector/native/src/input/empty.rs
 
 
 @dataclass(frozen=True)
-class Done:
+class ProgramResult:
     """A program's exit status, output, and CPU seconds."""
 
     status: int
@@ -31,17 +31,17 @@ class Done:
     cpu_s: float
 
 
-def run(folder: Path, *argv: str | Path) -> Done:
+def run(folder: Path, *argv: str | Path) -> ProgramResult:
     out, err = folder / "stdout", folder / "stderr"
     with out.open("wb") as output, err.open("wb") as errors:
         process = subprocess.Popen([str(word) for word in argv], stdout=output, stderr=errors)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     lines = err.read_text().splitlines()
-    return Done(process.returncode, out.read_bytes(), lines, used.ru_utime + used.ru_stime)
+    return ProgramResult(process.returncode, out.read_bytes(), lines, used.ru_utime + used.ru_stime)
 
 
-def dissect(folder: Path, *arguments: str | Path) -> Done:
+def dissect(folder: Path, *arguments: str | Path) -> ProgramResult:
     return run(folder, binaries.find("firstflight-dissect"), *arguments)
 
 
@@ -53,14 +53,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return done.out
 
 
-def named(done: Done) -> bytes:
+def named(done: ProgramResult) -> bytes:
     """Return the records without the capture's name."""
     rows = [line.partition(b'"source_file"')[2].partition(b",")[2] for line in done.out.split(b"\n")]
     return b"\n".join(rows)
 
 
 def records(whole: bytes) -> bytes:
-    return named(Done(0, whole, [], 0))
+    return named(ProgramResult(0, whole, [], 0))
 
 
 def test_gigabytes_of_zeros_cost_less_than_reading_them(tmp_path: Path, whole: bytes) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from downloader.shared_limits import TURN_IN_PAUSES, Turn
+from downloader.shared_limits import TURN_IN_PAUSES, DownloadTurn
 from downloader.targets import Target
 from firstflight.system import binaries
 from orchestration.local.campaign import until_due_s
@@ -44,9 +44,9 @@ def test_turns_of_downloads_do_not_depend_on_clock_jumps(jump_s: float) -> None:
     """A turn depends only on the time of day, so a jump of the clock costs at most one round of turns."""
     target = Target(1, "https://a.test/file", "a.test", "a.test", "198.18.48.1", 443, "/file")
     for index in range(3):
-        turn = Turn(index, 3, 60.0)
+        turn = DownloadTurn(index, 3, 60.0)
         wait_s = turn.begins_in(target, 1_795_154_400.0 + jump_s)
-        assert 0 <= wait_s <= turn.of * TURN_IN_PAUSES * turn.pause_s
+        assert 0 <= wait_s <= turn.count * TURN_IN_PAUSES * turn.pause_s
         assert turn.begins_in(target, 1_795_154_400.0 + jump_s + wait_s) == 0
 
 

@@ -27,7 +27,7 @@ def serving() -> Iterator[socket.socket]:
     """An exporter; its listening socket."""
     listener = tcp_listener.listener("127.0.0.1", 0)
     server = exporter.Exporter(listener, _metrics, kept_s=60)
-    server.serve_beside()
+    server.serve_in_thread()
     try:
         yield listener
     finally:

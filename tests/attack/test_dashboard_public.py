@@ -134,7 +134,7 @@ def test_a_client_that_reads_nothing_loses_its_connection(monkeypatch: pytest.Mo
         listening = socket.create_server(("127.0.0.1", 0))
         app = _answering(50_000_000)
         config = uvicorn.Config(
-            app, http=connections.Connection, lifespan="off", ws="none", log_level="critical"
+            app, http=connections.HttpConnection, lifespan="off", ws="none", log_level="critical"
         )
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))

@@ -33,7 +33,7 @@ from tests.crawl.test_as2org import TEXT
 from tests.crawl.test_rib import whole_records
 from tests.field.test_routing import record, to
 
-from .evil_https import Answer, EvilHost, InPlaceOf, endless, serving, whole
+from .evil_https import AnswerFunction, EvilHost, InPlaceOf, endless, serving, whole
 from .mutation import mutations
 
 DAY = date(2024, 8, 7)
@@ -196,7 +196,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, code: str)
     assert "decompressed" in done.stderr or "is not an MRT table dump" in done.stderr
 
 
-def tranco_from(folder: Path, answer: Answer) -> EvilHost:
+def tranco_from(folder: Path, answer: AnswerFunction) -> EvilHost:
     """Read a day's list from such a host; return the requests that it received."""
     with serving(folder / "host", answer, "tranco-list.eu") as host:
         session = https.Session(host.authority)
@@ -216,7 +216,7 @@ def _list_zip(content: bytes = b"1,a.example\r\n2,b.example\r\n") -> bytes:
     return out.getvalue()
 
 
-def _listed(archive: Iterable[bytes], list_id: str = "K2X9W") -> Answer:
+def _listed(archive: Iterable[bytes], list_id: str = "K2X9W") -> AnswerFunction:
     return lambda path: [whole(list_id.encode())] if "daily_list_id" in path else archive
 
 

@@ -37,7 +37,7 @@ PAYLOAD = b"* * * * * root sh -c evil\n"
 HASH = hashlib.sha256(PAYLOAD).hexdigest()
 
 
-class World:
+class CentreWorld:
     """An honest run at a centre, the spool that fetches it, and the files around the spool."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +73,11 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(tmp_path, monkeypatch)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CentreWorld:
+    return CentreWorld(tmp_path, monkeypatch)
 
 
-def test_a_valid_centre_is_accepted(world: World) -> None:
+def test_a_valid_centre_is_accepted(world: CentreWorld) -> None:
     """The unchanged run is accepted, so the refusals below have their stated causes."""
     _, run = world.fetch(world.answer(world.listing, {}))
     assert run.layout.targets.read_bytes() == world.run.layout.targets.read_bytes()
@@ -121,7 +121,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_a_name_that_is_no_input_is_refused_before_anything_is_written(world: World, name: object) -> None:
+def test_a_name_that_is_no_input_is_refused_before_anything_is_written(
+    world: CentreWorld, name: object
+) -> None:
     listing = copy.deepcopy(world.listing)
     listing["files"].insert(0, {"name": name, "bytes": len(PAYLOAD), "sha256": HASH})
     with pytest.raises(BadOffer, match="are refused, nothing was fetched: files") as refused:
@@ -145,7 +147,7 @@ HASHES = [
 
 
 @pytest.mark.parametrize("sha256", HASHES, ids=ascii)
-def test_an_invalid_hash_is_refused_before_anything_is_written(world: World, sha256: object) -> None:
+def test_an_invalid_hash_is_refused_before_anything_is_written(world: CentreWorld, sha256: object) -> None:
     listing = copy.deepcopy(world.listing)
     listing["files"].insert(0, {"name": "targets/x", "bytes": len(PAYLOAD), "sha256": sha256})
     with pytest.raises(BadOffer, match="sha256"):
@@ -177,7 +179,7 @@ def _changed(**changes: Any) -> Callable[[Listing], object]:
     ],
 )
 def test_a_list_that_does_not_hold_together_is_refused(
-    world: World, change: Callable[[Listing], object]
+    world: CentreWorld, change: Callable[[Listing], object]
 ) -> None:
     listing = copy.deepcopy(world.listing)
     change(listing)
@@ -187,14 +189,16 @@ def test_a_list_that_does_not_hold_together_is_refused(
 
 
 @pytest.mark.parametrize("run_id", ["../../x", "..", "/etc", "20260101T000000Z-00000g", "", "a\0b"])
-def test_an_invalid_run_id_is_not_requested(world: World, run_id: str) -> None:
+def test_an_invalid_run_id_is_not_requested(world: CentreWorld, run_id: str) -> None:
     with pytest.raises(UnsafeName):
         inputs.fetch(run_id, HAMBURG, "https://127.0.0.1:9", lambda: "token")
     assert inputs.published(run_id) is None
     assert not world.around.exists()
 
 
-def _settings(world: World, change: Callable[[dict[str, Any]], object]) -> tuple[Listing, dict[str, bytes]]:
+def _settings(
+    world: CentreWorld, change: Callable[[dict[str, Any]], object]
+) -> tuple[Listing, dict[str, bytes]]:
     stored = json.loads((world.run.path / "settings.json").read_text())
     change(stored)
     content = json.dumps(stored).encode()
@@ -226,7 +230,7 @@ def _settings(world: World, change: Callable[[dict[str, Any]], object]) -> tuple
     ],
 )
 def test_settings_name_no_program_and_no_file_of_this_place(
-    world: World, change: Callable[[dict[str, Any]], object], says: str
+    world: CentreWorld, change: Callable[[dict[str, Any]], object], says: str
 ) -> None:
     with pytest.raises(BadOffer, match=says) as refused:
         world.fetch(world.answer(*_settings(world, change)))
@@ -300,7 +304,9 @@ def _asking(changes: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
     ids=str,
 )
 @pytest.mark.usefixtures("outside")
-def test_settings_above_the_ceilings_are_refused(world: World, changes: dict[str, Any], says: str) -> None:
+def test_settings_above_the_ceilings_are_refused(
+    world: CentreWorld, changes: dict[str, Any], says: str
+) -> None:
     """Private networks, port 22, a rate of 100,000, limits 0 and no backoff were accepted."""
     listing, extra = _settings(world, _asking(changes))
     offer = offers.check(listing, world.run.id)
@@ -312,7 +318,7 @@ def test_settings_above_the_ceilings_are_refused(world: World, changes: dict[str
 
 
 @pytest.mark.usefixtures("outside")
-def test_settings_within_docs_ethics_are_accepted(world: World) -> None:
+def test_settings_within_docs_ethics_are_accepted(world: CentreWorld) -> None:
     """So the refusals above have their stated causes."""
     _, run = world.fetch(world.answer(*_settings(world, _asking({}))))
     assert run.settings.probe.allow_net == ("198.18.0.0/15",)
@@ -336,7 +342,7 @@ def test_settings_within_docs_ethics_are_accepted(world: World) -> None:
 )
 @pytest.mark.usefixtures("outside")
 def test_a_vantage_point_has_ceilings_of_its_own(
-    world: World,
+    world: CentreWorld,
     monkeypatch: pytest.MonkeyPatch,
     text: str,
     changes: dict[str, Any],
@@ -374,7 +380,7 @@ def test_a_vantage_point_has_ceilings_of_its_own(
     ],
 )
 def test_a_file_that_permits_more_than_docs_ethics_or_is_broken_permits_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
+    world: CentreWorld, monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
 ) -> None:
     path = world.folder / "ceilings.toml"
     if text is not None:
@@ -386,7 +392,7 @@ def test_a_file_that_permits_more_than_docs_ethics_or_is_broken_permits_nothing(
 
 
 @pytest.mark.usefixtures("outside")
-def test_no_host_of_the_centres_choice_is_asked_for_the_time(world: World) -> None:
+def test_no_host_of_the_centres_choice_is_asked_for_the_time(world: CentreWorld) -> None:
     """169.254.169.254 was."""
     evil = {"clock": {"reference": "http://169.254.169.254/latest/meta-data"}}
     host, run = world.fetch(world.answer(*_settings(world, _asking(evil))))
@@ -399,7 +405,7 @@ def test_the_clock_check_contacts_no_service_of_a_platform(address: str) -> None
         clock.against_http(f"http://{address}/", None)
 
 
-def _with_downloads(world: World, *, crawled: bool, url: str) -> tuple[Listing, dict[str, bytes]]:
+def _with_downloads(world: CentreWorld, *, crawled: bool, url: str) -> tuple[Listing, dict[str, bytes]]:
     """A run with one file to download, from a list or as the crawl found it."""
     name = "crawl/download_file.parquet" if crawled else "lists/files.csv"
     changes = {} if crawled else {"download": {"targets": name}}
@@ -422,7 +428,7 @@ def _with_downloads(world: World, *, crawled: bool, url: str) -> tuple[Listing, 
     [("https://www.example.org/f", False), ("https://www.example.org:22/f", True), ("gopher://x", False)],
 )
 def test_files_are_downloaded_from_permitted_ports_alone(
-    world: World, crawled: bool, url: str, is_refused: bool
+    world: CentreWorld, crawled: bool, url: str, is_refused: bool
 ) -> None:
     listing, extra = _with_downloads(world, crawled=crawled, url=url)
     if is_refused:
@@ -435,7 +441,7 @@ def test_files_are_downloaded_from_permitted_ports_alone(
 
 
 @pytest.mark.parametrize("files", [1000, 3])
-def test_files_of_terabytes_are_refused(world: World, files: int) -> None:
+def test_files_of_terabytes_are_refused(world: CentreWorld, files: int) -> None:
     """1,000 files of 4 GiB each were a permitted list."""
     listing = copy.deepcopy(world.listing)
     listing["files"] = [{"name": f"lists/{n}", "bytes": 4 << 30, "sha256": f"{n:064x}"} for n in range(files)]
@@ -445,7 +451,7 @@ def test_files_of_terabytes_are_refused(world: World, files: int) -> None:
 
 
 def test_files_never_take_more_than_half_of_the_free_disk(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: CentreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = sum(entry["bytes"] for entry in world.listing["files"])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * needed - 2))
@@ -454,7 +460,7 @@ def test_files_never_take_more_than_half_of_the_free_disk(
     assert Run.all() == []
 
 
-def test_a_run_without_settings_is_refused(world: World) -> None:
+def test_a_run_without_settings_is_refused(world: CentreWorld) -> None:
     listing = copy.deepcopy(world.listing)
     listing["files"] = [entry for entry in listing["files"] if entry["name"] != "settings.json"]
     with pytest.raises(BadOffer, match=r"settings\.json is not among them"):
@@ -462,7 +468,7 @@ def test_a_run_without_settings_is_refused(world: World) -> None:
     assert Run.all() == []
 
 
-def test_settings_of_this_machine_are_not_taken_from_the_centre(world: World) -> None:
+def test_settings_of_this_machine_are_not_taken_from_the_centre(world: CentreWorld) -> None:
     def change(stored: dict[str, Any]) -> None:
         stored["network"]["ca_bundle"] = "/tmp/evil.pem"
         stored["store"]["url"] = "clickhouse://evil.test/x"
@@ -473,7 +479,7 @@ def test_settings_of_this_machine_are_not_taken_from_the_centre(world: World) ->
     assert run.settings.centre.command == ()
 
 
-def test_a_report_about_another_vantage_point_is_refused(world: World) -> None:
+def test_a_report_about_another_vantage_point_is_refused(world: CentreWorld) -> None:
     """Its vantage point would become a folder name, its outputs file names."""
     report = json.loads((world.run.path / "targets" / "report.json").read_text())
     for change in (
@@ -493,7 +499,7 @@ def test_a_report_about_another_vantage_point_is_refused(world: World) -> None:
         run.layout.report("targets").unlink()
 
 
-def test_a_symbolic_link_is_not_followed_out_of_the_run(world: World) -> None:
+def test_a_symbolic_link_is_not_followed_out_of_the_run(world: CentreWorld) -> None:
     outside = world.folder / "outside"
     outside.mkdir()
     spooled = world.around / "spool" / "runs" / world.run.id
@@ -534,7 +540,7 @@ def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Itera
     ],
 )
 def test_answers_of_any_kind_are_one_sentence(
-    world: World, answer: Callable[[], Iterable[bytes]], says: str
+    world: CentreWorld, answer: Callable[[], Iterable[bytes]], says: str
 ) -> None:
     with pytest.raises(CentreUnreachable, match=says) as caught:
         world.fetch(_inputs_only(answer))
@@ -542,7 +548,7 @@ def test_answers_of_any_kind_are_one_sentence(
     assert not world.around.exists()
 
 
-def test_a_redirection_is_not_followed(world: World) -> None:
+def test_a_redirection_is_not_followed(world: CentreWorld) -> None:
     requested = []
 
     def elsewhere(path: str) -> Iterable[bytes]:
@@ -556,7 +562,7 @@ def test_a_redirection_is_not_followed(world: World) -> None:
     assert requested == []
 
 
-def test_a_file_that_is_longer_than_announced_fills_no_disk(world: World) -> None:
+def test_a_file_that_is_longer_than_announced_fills_no_disk(world: CentreWorld) -> None:
     base = f"/firstflight/v1/runs/{world.run.id}/inputs"
 
     def answer(path: str) -> Iterable[bytes]:

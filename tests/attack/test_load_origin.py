@@ -92,7 +92,7 @@ def test_a_file_of_another_origin_changes_nothing(
     assert before == [{"probes": 500, "answers": 0, "rolled_up": 500, "name": "ours", "runs": 1}]
     paths = given(tmp_path / "stranger")
     (result,) = loader.load_files(paths)
-    assert isinstance(result, loader.Refused)
+    assert isinstance(result, loader.RefusedFile)
     assert str(paths[0]) in str(result.error)
     if given is not in_another_run:
         assert "another origin" in str(result.error) and "--replace" in str(result.error)
@@ -111,7 +111,7 @@ def test_a_folder_of_another_origin_for_our_run_changes_nothing(
     before = stored()
     folder = folder_of(tmp_path / "stranger", many(1), name="theirs", cid_key=cid_key)
     results = loader.load_run_folder(Run(folder))
-    assert [type(result) for result in results] == [loader.Refused] * 2, "its probes and its manifest"
+    assert [type(result) for result in results] == [loader.RefusedFile] * 2, "its probes and its manifest"
     assert stored() == before
 
 
@@ -145,7 +145,7 @@ def test_an_earlier_load_of_another_origin_does_not_block_ours(tmp_path: Path, t
         results = loader.load_run_folder(Run(folder))
         assert [result.action for result in results if isinstance(result, loader.Loaded)] == ["replaced"]
         (refused,) = loader.load_files(one_row(tmp_path / "a"))
-        assert isinstance(refused, loader.Refused)
+        assert isinstance(refused, loader.RefusedFile)
         assert stored()[0]["probes"] == 500
 
 
@@ -160,7 +160,7 @@ def test_a_copy_of_our_file_does_not_become_its_owner(ours: Path, tmp_path: Path
     assert isinstance(restored, loader.Loaded) and restored.action == "loaded"
     write(copy, many(1))
     (changed,) = loader.load_files([copy])
-    assert isinstance(changed, loader.Refused)
+    assert isinstance(changed, loader.RefusedFile)
     assert stored()[0]["probes"] == 500
 
 
@@ -183,9 +183,9 @@ def test_rows_of_an_older_version_belong_to_the_run_that_they_name(ours: Path, t
     before = stored()
     for given in (one_row(tmp_path / "a"), in_a_run(tmp_path / "b")):
         (result,) = loader.load_files(given)
-        assert isinstance(result, loader.Refused)
+        assert isinstance(result, loader.RefusedFile)
     results = loader.load_run_folder(Run(folder_of(tmp_path / "c", many(1), name="theirs")))
-    assert [type(result) for result in results] == [loader.Refused] * 2
+    assert [type(result) for result in results] == [loader.RefusedFile] * 2
     assert stored() == before
     (unchanged,) = loader.load_run_folder(Run(ours))
     assert isinstance(unchanged, loader.Loaded) and unchanged.action == "unchanged"

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @dataclass
-class Attempt:
+class ProbedAnswer:
     """The prober's output, and the dissector's row of the same packets."""
 
     row: Row
@@ -33,7 +33,7 @@ class Attempt:
         assert {column: pair for column, pair in pairs.items() if pair[0] != pair[1]} == {}
 
 
-def attack(folder: Path, *arguments: object) -> Attempt:
+def attack(folder: Path, *arguments: object) -> ProbedAnswer:
     """Run `answering` in a separate namespace."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     up = 'ip link set lo up && exec "$@"'
@@ -49,7 +49,7 @@ def attack(folder: Path, *arguments: object) -> Attempt:
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
     (dissected,) = rows(folder / "probe.pcap")
-    return Attempt(output["row"], output["summary"], dissected)
+    return ProbedAnswer(output["row"], output["summary"], dissected)
 
 
 @pytest.mark.parametrize(

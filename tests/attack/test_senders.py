@@ -180,7 +180,7 @@ def test_no_sender_contacts_an_address_of_this_machine(own: str, tmp_path: Path)
     with (tmp_path / "keys").open("w") as keys:
         assert aioquic._answer(request_to(own, "3"), permitted, keys).end == "blocked"
     assert quiche_answer(own)["end"] == "blocked"
-    targets = [qscanner.Target(own, "a.test", 443)]
+    targets = [qscanner.ScanTarget(own, "a.test", 443)]
     assert qscanner.write_input(targets, permitted, tmp_path / "input.csv") == (0, 1)
     host = f"[{own}]" if ":" in own else own
     with pytest.raises(FirstflightError, match="was not contacted, because its address is this machine's"):

@@ -24,8 +24,8 @@ from store.confine.process import confine
 store = Path(sys.argv[1])
 assert confine(store) == []
 from store import access
-from store.engine import Engine, EngineError
-engine = Engine(str(store), getattr(access, sys.argv[2]))
+from store.engine import EngineSession, EngineError
+engine = EngineSession(str(store), getattr(access, sys.argv[2]))
 for statement in sys.argv[3:]:
     try:
         print("done", repr(engine.run(statement))[:200])
@@ -85,7 +85,8 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
 
 def test_names_are_not_looked_up_even_with_the_grant(tmp_path: Path) -> None:
     script = UNGUARDED.replace(
-        "engine = Engine(", "role = access.Role(('GRANT ALL ON *.* WITH GRANT OPTION',))\nengine = Engine("
+        "engine = EngineSession(",
+        "role = access.Role(('GRANT ALL ON *.* WITH GRANT OPTION',))\nengine = EngineSession(",
     ).replace("getattr(access, sys.argv[2])", "role")
     (tmp_path / "store").mkdir()
     text = "SELECT * FROM url('http://name.example:9/', 'LineAsString') SETTINGS http_max_tries = 1"
@@ -141,7 +142,7 @@ def test_sql_is_confined(tables: Path) -> None:
     assert tables.is_dir()
     script = (
         "from store import ask\n"
-        "from store import confined_command; confined_command.asking()\n"
+        "from store import confined_command; confined_command.confine_to_reading()\n"
         "print(ask.formatted('SELECT 1', 'TSV').content);\n"
         "import pathlib, socket\n"
         "for attempt in (lambda: pathlib.Path('/etc/hostname').read_text(), socket.socket):\n"

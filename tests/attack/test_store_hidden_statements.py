@@ -13,7 +13,7 @@ from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
 from store import migrate
-from store.engine import Engine, EngineError
+from store.engine import EngineError, EngineSession
 from store.location import open_store
 from store.statements import guard
 from tests.attack.statements import client as client
@@ -184,7 +184,7 @@ STORED = [
 ]  # fmt: skip
 
 
-def parsed(engine: Engine, statement: str) -> str | None:
+def parsed(engine: EngineSession, statement: str) -> str | None:
     """Return a definition as the engine's parser prints it, or null if it is no statement."""
     try:
         return engine.formatted(statement)
@@ -194,7 +194,7 @@ def parsed(engine: Engine, statement: str) -> str | None:
 
 @pytest.mark.parametrize("statement", STORED)
 def test_stored_statements_are_checked_like_those_of_clients(statement: str) -> None:
-    with closing(Engine()) as engine, pytest.raises(UsageError):
+    with closing(EngineSession()) as engine, pytest.raises(UsageError):
         guard.check_stored(engine, parsed(engine, statement))
 
 
@@ -207,6 +207,6 @@ def test_our_own_objects_are_permitted(tmp_path: Path) -> None:
             "UNION ALL SELECT create_query FROM system.functions WHERE origin != 'System'"
         )
     assert len(objects) > 30
-    with closing(Engine()) as engine:
+    with closing(EngineSession()) as engine:
         for row in objects:
             guard.check_stored(engine, parsed(engine, str(row["made"])))

@@ -21,8 +21,8 @@ SECRET = "what the user alone can read"
 PREPARE = """
 import sys
 from store import access
-from store.engine import Engine
-engine = Engine(sys.argv[1], access.Role(("GRANT ALL ON *.* WITH GRANT OPTION",)))
+from store.engine import EngineSession
+engine = EngineSession(sys.argv[1], access.Role(("GRANT ALL ON *.* WITH GRANT OPTION",)))
 engine.run("USE firstflight")
 for statement in sys.argv[2:]:
     engine.run(statement)

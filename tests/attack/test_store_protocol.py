@@ -12,8 +12,8 @@ import pytest
 import zstd
 
 from store.protocol import compression, packets
-from store.protocol.blocks import Block, each_native, read_wire
-from store.protocol.columns import UnsupportedType, Window, check_type, layout
+from store.protocol.blocks import NativeBlock, each_native, read_wire
+from store.protocol.columns import BlockWindow, UnsupportedType, check_type, layout
 from store.protocol.wire import Disconnected, ProtocolError, Reader, text, varint
 
 SEED = 20261122
@@ -41,7 +41,7 @@ def _type(name: str) -> object:
     return layout(name)
 
 
-_BLOCK = Block(
+_BLOCK = NativeBlock(
     ["a", "b", "c", "d", "e"],
     [
         "String",
@@ -67,7 +67,7 @@ PARSERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "query": (_query(), lambda data: packets.read_query(reader(data), packets.OLDEST)),
     "block": (
         _BLOCK.wire(packets.REVISION),
-        lambda data: read_wire(Window(end_of_stream, data), packets.REVISION),
+        lambda data: read_wire(BlockWindow(end_of_stream, data), packets.REVISION),
     ),
     "native": (_BLOCK.native(), lambda data: list(each_native(data))),
     "lz4": (compression.pack(b"x" * 500), lambda data: compression.unpack_frame(reader(data))),

@@ -8,7 +8,7 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from store.engine import Engine
+from store.engine import EngineSession
 from store.errors import from_engine
 from store.statements import vocabulary
 from tests.attack.statements import client as client
@@ -150,7 +150,7 @@ def test_answers_have_an_end(client: Client) -> None:
 
 def test_every_function_of_the_engine_was_reviewed() -> None:
     """After an engine upgrade: review the new entries of system.functions, then update the number."""
-    engine = Engine()
+    engine = EngineSession()
     try:
         names = engine.run("SELECT DISTINCT name FROM system.functions").decode().split()
         assert vocabulary.refused_functions(engine) >= {

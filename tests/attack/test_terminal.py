@@ -14,8 +14,8 @@ import pytest
 
 from firstflight.system import progress, terminal
 from reports.tables import text
-from reports.tables.columns import Column, drawn
-from reports.tables.table1 import Table
+from reports.tables.columns import PrintedColumn, table_text
+from reports.tables.table1 import Table1
 from reports.trace import SHOWN, Trace, describe
 
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
@@ -183,10 +183,10 @@ def test_a_trace_is_one_line_per_packet() -> None:
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_tables_of_the_report(terminal: bool) -> None:
-    columns = [Column("\nCDN", [EVIL, "x"], right=False), Column("Domains\n[#]", ["1", "2"])]
-    made = drawn(columns, terminal=terminal)
+    columns = [PrintedColumn("\nCDN", [EVIL, "x"], right=False), PrintedColumn("Domains\n[#]", ["1", "2"])]
+    made = table_text(columns, terminal=terminal)
     assert "owned" in made and harmless(re.sub("\x1b\\[[0-9;]*m", "", made) if terminal else made)
-    table = text.table1(Table(EVIL, 1, 1, 100, 1, [], "", ""), terminal=False)
+    table = text.table1(Table1(EVIL, 1, 1, 100, 1, [], "", ""), terminal=False)
     assert harmless(table)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.end_to_end.site import Site, raised
+from tests.end_to_end.site import LabFolders, raised
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFolders]:
     """A separate lab, removed at the end."""
     with raised(tmp_path_factory.mktemp("backoff")) as made:
         yield made

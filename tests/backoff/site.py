@@ -13,12 +13,14 @@ from typing import Any
 from lab.link_log import Flow, Passage
 from orchestration.runner import this_program
 from tests import record_rows
-from tests.end_to_end.site import ROOT, Site
+from tests.end_to_end.site import ROOT, LabFolders
 
 CLOUDFLARE, FASTLY = 13335, 54113
 
 
-def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str], shards: int = 1) -> Path:
+def config(
+    site: LabFolders, name: str, names: Sequence[str], vantages: Sequence[str], shards: int = 1
+) -> Path:
     """Write a settings file for the lab: probe `names` once from each of `vantages`, with `shards` shards."""
     listed = site.folder / f"{name}.csv"
     listed.write_text("".join(f"{domain}\n" for domain in names))
@@ -48,20 +50,20 @@ def sets(**values: object) -> list[str]:
     ]
 
 
-def rows(site: Site, run: str, vantage: str, name: str = "quic_probe") -> list[dict[str, Any]]:
+def rows(site: LabFolders, run: str, vantage: str, name: str = "quic_probe") -> list[dict[str, Any]]:
     """Return records of the first repetition's probe stage."""
     path = site.folder / "runs" / run / vantage / "1" / "probe" / f"{name}.parquet"
     found: list[dict[str, Any]] = record_rows.read(path)
     return found
 
 
-def connections(site: Site, capture: Path) -> list[dict[str, Any]]:
+def connections(site: LabFolders, capture: Path) -> list[dict[str, Any]]:
     """Return a capture's connections, from its start until now."""
     text = site.firstflight("dissect", str(capture), "--kind", "quic_connection", "--format", "jsonl")
     return [json.loads(line) for line in text.splitlines()]
 
 
-def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
+def names_of(site: LabFolders, asns: tuple[int, ...]) -> list[str]:
     """Return names with an IPv4 address in the given ASes and a usual answer."""
     return sorted(
         {
@@ -79,7 +81,7 @@ def left_ns(log: dict[Flow, list[Passage]], connection: dict[str, Any]) -> int:
     return packet.arrived_ns
 
 
-def start_campaign(site: Site, file: Path, options: Sequence[str]) -> subprocess.Popen[str]:
+def start_campaign(site: LabFolders, file: Path, options: Sequence[str]) -> subprocess.Popen[str]:
     """Start a campaign with these settings; its output goes to pipes."""
     return subprocess.Popen(
         [*this_program(), "campaign", "run", "--config", str(file), *options],

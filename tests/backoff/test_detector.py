@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from firstflight.settings import Backoff
-from scanner.backoff.detector import SECOND_NS, Detector, Verdict, fisher
+from scanner.backoff.detector import SECOND_NS, Detector, PauseVerdict, fisher
 
 RULE = Backoff()  # baseline of 300 s, windows of 120 s, 30 probes, factor 2, 10 %
 
 
-def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout") -> list[Verdict]:
+def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout") -> list[PauseVerdict]:
     """Return the verdicts on an AS for (bad, all) probes in the baseline, and after it."""
     detector = Detector(RULE)
 

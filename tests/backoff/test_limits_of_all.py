@@ -9,7 +9,7 @@ from statistics import median
 
 from lab.link_log import LinkLog
 from tests.backoff.site import config, connections, rows, sets
-from tests.end_to_end.site import VANTAGES, Site
+from tests.end_to_end.site import VANTAGES, LabFolders
 
 LIMIT = 5  # probes a second to a prefix, from all vantage points
 SECOND_NS = 10**9
@@ -20,7 +20,7 @@ def prefix_of(ip: str) -> str:
     return ip.rpartition(".")[0]
 
 
-def names_of_one_prefix(site: Site) -> list[str]:
+def names_of_one_prefix(site: LabFolders) -> list[str]:
     """Return the names in the /24 with the most names that send instant ACKs."""
     truth = site.lines("lab", "truth", "--format", "jsonl")
     names: dict[str, set[str]] = defaultdict(set)
@@ -31,7 +31,7 @@ def names_of_one_prefix(site: Site) -> list[str]:
     return sorted(names[largest])
 
 
-def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
+def test_a_prefix_never_gets_more_than_its_limit(site: LabFolders) -> None:
     names = names_of_one_prefix(site)
     assert len(names) > 10
     file = config(site, "limits", names, VANTAGES)

@@ -19,7 +19,7 @@ from tests.backoff.site import (
     sets,
     start_campaign,
 )
-from tests.end_to_end.site import Site
+from tests.end_to_end.site import LabFolders
 from tests.processes import halt
 from tests.segments import rows_of
 from tests.waiting import until
@@ -39,7 +39,7 @@ OPTIONS = sets(
 )
 
 
-def server_of(host: str, site: Site) -> int:
+def server_of(host: str, site: LabFolders) -> int:
     """Return the PID of an edge's quiche server in this lab."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -55,7 +55,7 @@ def server_of(host: str, site: Site) -> int:
     return pid
 
 
-def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Site) -> None:
+def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: LabFolders) -> None:
     file = config(site, "paused", names_of(site, (CLOUDFLARE, FASTLY)), ["hamburg"])
     runs = site.folder / "runs"
     others = set(runs.iterdir()) if runs.is_dir() else set()

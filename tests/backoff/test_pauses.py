@@ -49,7 +49,7 @@ def test_rows_are_flagged_from_the_window_until_probing_resumes() -> None:
     assert paused_at(segments, asn, []).null_count == len(rows)
 
 
-class Stage:
+class StageFolder:
     """The folder of a stage with segments from a prober."""
 
     def __init__(self, folder: Path) -> None:
@@ -83,16 +83,16 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def stage(tmp_path: Path) -> StageFolder:
+    return StageFolder(tmp_path)
 
 
-def bad_after_good(stage: Stage) -> None:
+def bad_after_good(stage: StageFolder) -> None:
     stage.rows(*((ip, at, "iack") for at in range(10) for ip in ("192.0.2.1", "192.0.2.2")))
     stage.rows(*(("slot", 12 + at, "timeout") for at in range(8)), ("192.0.2.2", 15, "iack"))
 
 
-def test_a_resumed_stage_keeps_a_pause_and_ends_it(stage: Stage) -> None:
+def test_a_resumed_stage_keeps_a_pause_and_ends_it(stage: StageFolder) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller()
     controller.update(lambda: START + 20 * SECOND_NS)
@@ -132,7 +132,7 @@ def test_a_resumed_stage_keeps_a_pause_and_ends_it(stage: Stage) -> None:
 def test_a_pause_continues_in_the_next_period(
     tmp_path: Path, resumed_at: int | None, now: int, resume_after_s: float, goes_on: bool
 ) -> None:
-    before, after = Stage(tmp_path / "before"), Stage(tmp_path / "after")
+    before, after = StageFolder(tmp_path / "before"), StageFolder(tmp_path / "after")
     bad_after_good(before)
     before.controller()[0].update(lambda: START + 20 * SECOND_NS)
     if resumed_at is not None:
@@ -150,7 +150,7 @@ def test_a_pause_continues_in_the_next_period(
         assert read_pauses(after.folder)[0].resumed_at_ns is not None
 
 
-def test_a_pause_without_end_refuses(stage: Stage) -> None:
+def test_a_pause_without_end_refuses(stage: StageFolder) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller(RULE.model_copy(update={"resume_after_s": 0.0}))
     controller.update(lambda: START + 20 * SECOND_NS)
@@ -158,7 +158,7 @@ def test_a_pause_without_end_refuses(stage: Stage) -> None:
     assert bytes(feed._unsent) == b"refuse 64500\n"
 
 
-def test_nothing_is_paused_when_that_is_not_wanted(stage: Stage) -> None:
+def test_nothing_is_paused_when_that_is_not_wanted(stage: StageFolder) -> None:
     bad_after_good(stage)
     controller, feed = stage.controller(RULE.model_copy(update={"enabled": False}))
     controller.update(lambda: START + 20 * SECOND_NS)

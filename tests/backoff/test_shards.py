@@ -16,14 +16,14 @@ from lab.link_log import LinkLog
 from tests import record_rows
 from tests.backoff.site import CLOUDFLARE, config, connections, left_ns, names_of, sets, start_campaign
 from tests.campaign_loopback.stopping import halted_with
-from tests.end_to_end.site import Site
+from tests.end_to_end.site import LabFolders
 from tests.segments import rows_of
-from tests.shared_limits import Limits, Sent
+from tests.shared_limits import Sent, SharedLimits
 from tests.waiting import until
 
 SHARDS = all_of(3)
 KILLED = SHARDS[1]
-LIMITS = Limits(len(SHARDS), prefix_rate=4, address_rate=2, slack_s=0.1)
+LIMITS = SharedLimits(len(SHARDS), prefix_rate=4, address_rate=2, slack_s=0.1)
 OPTIONS = sets(
     probe__per_prefix_rate=LIMITS.prefix_rate,
     probe__per_address_rate=LIMITS.address_rate,
@@ -42,7 +42,7 @@ def part(run: Path, shard: Shard) -> Path:
     return run / "hamburg" / "1" / shard.folder / "probe"
 
 
-def killed_and_resumed(site: Site, file: Path) -> tuple[Path, set[str]]:
+def killed_and_resumed(site: LabFolders, file: Path) -> tuple[Path, set[str]]:
     """Run a campaign, kill a shard's stage and engine with SIGKILL, and resume the campaign.
 
     Returns the run's folder, and the connection IDs of the rows that the killed engine had written.
@@ -69,7 +69,7 @@ def killed_and_resumed(site: Site, file: Path) -> tuple[Path, set[str]]:
     return run, cids_before_kill
 
 
-def test_a_killed_shard_keeps_the_limits_of_the_edge_and_every_row_is_loaded_once(site: Site) -> None:
+def test_a_killed_shard_keeps_the_limits_of_the_edge_and_every_row_is_loaded_once(site: LabFolders) -> None:
     names = names_of(site, (CLOUDFLARE,))
     before_ns = time.time_ns()
     run, cids_before_kill = killed_and_resumed(site, config(site, "shards", names, ["hamburg"], len(SHARDS)))

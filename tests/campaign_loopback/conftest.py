@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.campaign_loopback.world import World
+from tests.campaign_loopback.world import CampaignWorld
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made_world = World(tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CampaignWorld]:
+    made_world = CampaignWorld(tmp_path_factory.mktemp("world"))
     try:
         made_world.raise_it()
         yield made_world

@@ -52,7 +52,7 @@ ALIASED = "edge3.camp.test"
 HEADERS = [(b":status", b"204"), (b"server", b"loopback"), (b"alt-svc", b'h3=":443"')]
 
 
-class Answer(QuicConnectionProtocol):
+class ServerProtocol(QuicConnectionProtocol):
     """A connection's server side."""
 
     http: H3Connection | None = None
@@ -76,7 +76,7 @@ async def main(port: int, addresses: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         configuration.load_cert_chain(*certificate(Path(folder)))
     for address in addresses:
-        await serve(address, port, configuration=configuration, create_protocol=Answer)
+        await serve(address, port, configuration=configuration, create_protocol=ServerProtocol)
     print("ready", flush=True)
     await asyncio.Event().wait()
 

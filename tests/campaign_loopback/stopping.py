@@ -12,7 +12,7 @@ from tests.processes import go_on_when_interrupted, halt, running
 from tests.segments import count_of
 from tests.waiting import until
 
-from .world import FIRSTFLIGHT, World
+from .world import FIRSTFLIGHT, CampaignWorld
 
 ENGINES = ("firstflight-prober", "firstflight-handshake")
 
@@ -48,7 +48,7 @@ def halted_with(rows: int, folders: Sequence[Path]) -> list[int]:
     return list(engines.values())
 
 
-def stop(world: World, run: Path, engines: Sequence[int]) -> str:
+def stop(world: CampaignWorld, run: Path, engines: Sequence[int]) -> str:
     """Stop a run; its halted engines continue once SIGINT is pending. Return the messages of `runs stop`."""
     stopping = subprocess.Popen(
         [*FIRSTFLIGHT, "runs", "stop", run.name],

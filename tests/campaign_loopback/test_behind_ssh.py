@@ -8,18 +8,18 @@ from pathlib import Path
 
 from tests import drawn
 from tests.processes import go_on_when_interrupted
-from tests.test_held import SSH, has_ended
+from tests.test_stage_input import SSH, has_ended
 from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted_with
 from .test_campaign import check_rows, manifest
-from .world import World
+from .world import CampaignWorld
 
 VANTAGES = f'[[vantage]]\nname = "east"\ninterface = "lo"\ncommand = {json.dumps(SSH)}\n'
 
 
 @drawn.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 1)
-def test_processes_over_ssh_end_with_their_campaign(world: World, signum: signal.Signals) -> None:
+def test_processes_over_ssh_end_with_their_campaign(world: CampaignWorld, signum: signal.Signals) -> None:
     before = set(world.runs())
     path = world.settings("ssh.toml", rate=12, vantages=VANTAGES)
     # The timeout is longer than an engine is halted.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests import record_rows
 
-from .world import World
+from .world import CampaignWorld
 
 INTERVAL_S = 5
 
 
-def test_a_handshake_follows_a_probe_no_sooner_than_the_limit_permits(world: World) -> None:
+def test_a_handshake_follows_a_probe_no_sooner_than_the_limit_permits(world: CampaignWorld) -> None:
     (world.folder / "one.csv").write_text("edge0.camp.test\n")
     path = world.settings("slow_limit.toml", vantages='[[vantage]]\nname = "east"\ninterface = "lo"\n')
     changes = (

@@ -19,7 +19,7 @@ from tests.external.test_qscanner import STAND_IN
 from tests.waiting import until
 
 from .quic_server import ALIASED
-from .world import ALIAS, FIRSTFLIGHT, OPTED_OUT, World
+from .world import ALIAS, FIRSTFLIGHT, OPTED_OUT, CampaignWorld
 
 ALLOWED = ("--allow-net", "127.9.0.0/16")
 FAST = ("--per-prefix-rate", "0")
@@ -29,13 +29,13 @@ MS = r"\d+\.\d ms"
 
 
 @pytest.fixture(scope="module")
-def asks(world: World) -> tuple[str, ...]:
+def asks(world: CampaignWorld) -> tuple[str, ...]:
     """The options that make names of this world targets."""
     return (f"--resolver=127.0.0.1:{world.dns_port}", f"--port={world.quic_port}", *ALLOWED, *FAST)
 
 
 @pytest.fixture(scope="module")
-def routed(world: World) -> Run:
+def routed(world: CampaignWorld) -> Run:
     """A run with AS data, by which rows get their CDN."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))
@@ -44,7 +44,7 @@ def routed(world: World) -> Run:
     return run
 
 
-def text(world: World, *words: str) -> list[str]:
+def text(world: CampaignWorld, *words: str) -> list[str]:
     """Return the sorted lines that a command prints on a terminal; the command must succeed."""
     status, shown, messages = on_terminal.run([*FIRSTFLIGHT, *words], world.folder, world.environment)
     assert status == 0, messages
@@ -55,7 +55,9 @@ def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_probe_prints_a_line_per_address_for_people(world: World, asks: tuple[str, ...], routed: Run) -> None:
+def test_probe_prints_a_line_per_address_for_people(
+    world: CampaignWorld, asks: tuple[str, ...], routed: Run
+) -> None:
     assert routed.done("as_data")
     found = text(world, "probe", "edge0.camp.test", *asks, "closed0.camp.test", "127.9.1.2", *PATIENT)
     place = rf"127\.9\.\d\.\d:{world.quic_port}"
@@ -69,7 +71,7 @@ def test_probe_prints_a_line_per_address_for_people(world: World, asks: tuple[st
         assert re.fullmatch(pattern, line), line
 
 
-def test_handshake_and_resolve_print_lines_for_people(world: World, asks: tuple[str, ...]) -> None:
+def test_handshake_and_resolve_print_lines_for_people(world: CampaignWorld, asks: tuple[str, ...]) -> None:
     rules = ("--cdn-rules", "rules.toml")
     (line,) = text(world, "handshake", ALIASED, *asks, *rules, *PATIENT)
     assert re.search(rf"handshake after {MS}, h3, status 204 after {MS}, .*, (Cloudflare|Loop)$", line), line
@@ -81,7 +83,7 @@ def test_handshake_and_resolve_print_lines_for_people(world: World, asks: tuple[
     ]
 
 
-def test_output_that_is_no_terminal_is_json_lines(world: World, asks: tuple[str, ...]) -> None:
+def test_output_that_is_no_terminal_is_json_lines(world: CampaignWorld, asks: tuple[str, ...]) -> None:
     """One line per address; standard error has the names without an address."""
     words = ("edge1.camp.test", "none.camp.test", "edge1.camp.test", OPTED_OUT)
     done = world.firstflight("probe", *words, *asks, *PATIENT, "--optout", "optout.conf", expect=1)
@@ -99,7 +101,7 @@ def test_output_that_is_no_terminal_is_json_lines(world: World, asks: tuple[str,
     ],
 )
 def test_a_list_of_names_is_a_list_of_targets(
-    world: World, asks: tuple[str, ...], content: str, rejected: bool, piped: bool
+    world: CampaignWorld, asks: tuple[str, ...], content: str, rejected: bool, piped: bool
 ) -> None:
     path = world.folder / "list.txt"
     path.write_text(content)
@@ -134,7 +136,7 @@ def test_a_list_of_names_is_a_list_of_targets(
     ],
 )
 def test_errors_are_one_sentence_before_anything_is_sent(
-    world: World, words: tuple[str, ...], message: str
+    world: CampaignWorld, words: tuple[str, ...], message: str
 ) -> None:
     done = world.firstflight("probe", *words, expect=2)
     assert message in done.stderr and len(done.stderr.splitlines()) == 1 and done.stdout == ""
@@ -142,7 +144,7 @@ def test_errors_are_one_sentence_before_anything_is_sent(
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_reaches_the_engine(
-    world: World, asks: tuple[str, ...], tmp_path: Path, stop: signal.Signals
+    world: CampaignWorld, asks: tuple[str, ...], tmp_path: Path, stop: signal.Signals
 ) -> None:
     state = tmp_path / "state.json"
     words = ("--format=text", f"--progress={state}", "--timeout=2")
@@ -158,7 +160,7 @@ def test_a_signal_reaches_the_engine(
     assert process.returncode == 130 and "probe: interrupted" in messages, messages
 
 
-def test_a_dry_run_asks_no_resolver(world: World) -> None:
+def test_a_dry_run_asks_no_resolver(world: CampaignWorld) -> None:
     """No resolver listens at that address, so a question would give exit status 3."""
     resolver = "127.0.0.1:9"
     done = world.firstflight("probe", "edge0.camp.test", *ALLOWED, "--resolver", resolver, "--dry-run")
@@ -167,7 +169,7 @@ def test_a_dry_run_asks_no_resolver(world: World) -> None:
     assert "does not answer" in done.stderr and done.stdout == ""
 
 
-def test_a_list_of_names_is_one_for_qscanner(world: World, tmp_path: Path) -> None:
+def test_a_list_of_names_is_one_for_qscanner(world: CampaignWorld, tmp_path: Path) -> None:
     """The stand-in reads QScanner's input and writes results in QScanner's format."""
     program = tmp_path / "qscanner"
     program.write_text(STAND_IN)

@@ -17,13 +17,13 @@ from tests.waiting import until
 
 from .stopping import halted, stop
 from .test_campaign import manifest
-from .world import ANSWERING, OPTED_OUT, SILENT, World, addresses
+from .world import ANSWERING, OPTED_OUT, SILENT, CampaignWorld, addresses
 
 BLOCK = 30
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
 
 
-def campaign(world: World, **calibrate: object) -> list[str]:
+def campaign(world: CampaignWorld, **calibrate: object) -> list[str]:
     """Return the arguments for a campaign with pairs and these settings."""
     path = world.settings("calibrate.toml", rate=200, vantages=VANTAGES)
     changes = {"enabled": "true", "share": 1, "block": BLOCK, "gap_s": 0.1, **calibrate}
@@ -43,7 +43,7 @@ def pairs_of(run: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def run(world: World) -> Path:
+def run(world: CampaignWorld) -> Path:
     """All names in three blocks. SIGKILL ends the stage in the second block, and the campaign is resumed."""
     process = world.start_campaign(*campaign(world, rate=8))
     until(world.runs, "a run folder")
@@ -105,7 +105,7 @@ def test_the_order_alternates_and_the_sides_are_close(run: Path) -> None:
     assert max(times[0]) < min(times[1]) and max(times[1]) < min(times[2])
 
 
-def test_nothing_is_left_but_the_record_file_and_the_counts(run: Path, world: World) -> None:
+def test_nothing_is_left_but_the_record_file_and_the_counts(run: Path, world: CampaignWorld) -> None:
     folder = run / "east" / "1" / "calibrate"
     assert not (folder / "pairs").exists() and not (folder / "blocks").exists()
     counts = manifest(run)["counts"]
@@ -123,7 +123,7 @@ def test_nothing_is_left_but_the_record_file_and_the_counts(run: Path, world: Wo
     assert world.sql(text) == f"{len(addresses())}\t{ANSWERING}\n"
 
 
-def test_a_stopped_stage_keeps_complete_blocks_and_resumes(run: Path, world: World) -> None:
+def test_a_stopped_stage_keeps_complete_blocks_and_resumes(run: Path, world: CampaignWorld) -> None:
     process = world.start_campaign(*campaign(world, rate=8, limit=40, block=20))
     until(lambda: len(world.runs()) == 2, "a run folder")
     (other,) = set(world.runs()) - {run}

@@ -21,12 +21,12 @@ from tests.segments import rows_of
 from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted_with
-from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
+from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, CampaignWorld, addresses
 
 TARGETS = ANSWERING + SILENT + 1
 
 
-def run_of(world: World, done: subprocess.CompletedProcess[str]) -> Path:
+def run_of(world: CampaignWorld, done: subprocess.CompletedProcess[str]) -> Path:
     """Return the run folder that a campaign names in its last line."""
     return Path(world.folder, "runs", done.stdout.splitlines()[-1])
 
@@ -36,7 +36,7 @@ def manifest(run: Path) -> dict[str, object]:
     return value
 
 
-def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
+def check_rows(world: CampaignWorld, run: Path, vantage: str, repetition: int) -> None:
     """Check that every target is exactly one row, with the outcome that the world determines."""
     rows = world.rows(run, vantage, repetition)
     assert Counter(row["domain"] for row in rows) == Counter(list(addresses()))
@@ -58,7 +58,7 @@ def segment_rows(run: Path, vantage: str) -> list[dict[str, Any]]:
     return rows_of(run / vantage / "1" / "probe" / "segments")
 
 
-def check_traces(world: World, run: Path) -> None:
+def check_traces(world: CampaignWorld, run: Path) -> None:
     """`firstflight trace` finds a row's packets, and their times equal the row's."""
 
     def trace(name: str, *more: str) -> str:
@@ -93,14 +93,14 @@ def check_progress(run: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(world: World) -> Path:
+def whole(world: CampaignWorld) -> Path:
     """The run of a campaign of two repetitions that nothing disturbs."""
     done = world.campaign("--config", str(world.settings()), "--repetitions", "2")
     assert done.returncode == 0, done.stderr
     return run_of(world, done)
 
 
-def test_a_complete_campaign(world: World, whole: Path) -> None:
+def test_a_complete_campaign(world: CampaignWorld, whole: Path) -> None:
     run = whole
     for vantage in ("east", "west"):
         for repetition in (1, 2):
@@ -141,7 +141,7 @@ def test_a_complete_campaign(world: World, whole: Path) -> None:
 
 
 @drawn.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 1)
-def test_an_interrupted_campaign_resumes(world: World, signum: signal.Signals) -> None:
+def test_an_interrupted_campaign_resumes(world: CampaignWorld, signum: signal.Signals) -> None:
     before = set(world.runs())
     path = world.settings("slow.toml", rate=12)
     # The timeout is longer than an engine is halted.
@@ -190,7 +190,7 @@ def test_an_interrupted_campaign_resumes(world: World, signum: signal.Signals) -
     }
 
 
-def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> None:
+def test_a_vantage_point_that_fails_does_not_stop_the_others(world: CampaignWorld) -> None:
     vantages = (
         '[[vantage]]\nname = "broken"\ncommand = ["sh", "-c", "echo the link is down >&2; exit 7"]\n'
         '[[vantage]]\nname = "absent"\ncommand = ["/nonexistent/ssh"]\n'
@@ -216,14 +216,14 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
         ("probe.rate=-1", 2, "probe.rate"),
     ],
 )
-def test_errors_are_one_sentence(world: World, override: str, status: int, message: str) -> None:
+def test_errors_are_one_sentence(world: CampaignWorld, override: str, status: int, message: str) -> None:
     done = world.campaign("--config", str(world.settings()), "--set", override)
     assert done.returncode == status, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_unreadable_routing_table_ends_the_campaign_before_anything_is_sent(world: World) -> None:
+def test_an_unreadable_routing_table_ends_the_campaign_before_anything_is_sent(world: CampaignWorld) -> None:
     (world.folder / "broken.mrt").write_bytes(b"\x00" * 50)
     done = world.campaign(
         "--config", str(world.settings()), "--set", f"as_data.files=['{world.folder}/broken.mrt']"
@@ -235,7 +235,7 @@ def test_an_unreadable_routing_table_ends_the_campaign_before_anything_is_sent(w
     assert not (run / "east").exists()
 
 
-def test_a_target_outside_the_lab_without_contact_sends_nothing(world: World) -> None:
+def test_a_target_outside_the_lab_without_contact_sends_nothing(world: CampaignWorld) -> None:
     path = world.settings("outside.toml")
     path.write_text(path.read_text().replace("127.9.0.0/16", "127.9.1.0/24"))
     done = world.campaign("--config", str(path))
@@ -262,7 +262,7 @@ def test_a_campaign_sends_no_more_than_its_dry_run_says(whole: Path) -> None:
     assert 3 * TARGETS <= queries <= resolve.packets
 
 
-def test_a_dry_run_lists_stages_and_runs_none(world: World) -> None:
+def test_a_dry_run_lists_stages_and_runs_none(world: CampaignWorld) -> None:
     before = world.runs()
     done = world.campaign("--config", str(world.settings()), "--dry-run", "--set", "probe.rate=7")
     assert done.returncode == 0, done.stderr
@@ -272,7 +272,7 @@ def test_a_dry_run_lists_stages_and_runs_none(world: World) -> None:
     assert world.runs() == before
 
 
-def test_a_stage_alone_and_again(world: World, whole: Path) -> None:
+def test_a_stage_alone_and_again(world: CampaignWorld, whole: Path) -> None:
     run = whole
     first = {row["domain"]: row["sent_at"] for row in world.rows(run, "east", 1)}
 
@@ -299,7 +299,7 @@ def test_a_stage_alone_and_again(world: World, whole: Path) -> None:
     assert all(second[name] != sent_at for name, sent_at in first.items() if sent_at is not None)
 
 
-def test_a_broken_line_is_named_and_the_rest_is_done(world: World) -> None:
+def test_a_broken_line_is_named_and_the_rest_is_done(world: CampaignWorld) -> None:
     listed = world.folder / "broken.csv"
     listed.write_text("edge0.camp.test\nnot a name\nedge1.camp.test\n")
     done = world.campaign("--config", str(world.settings()), "--set", f"targets.file={listed}")

@@ -13,13 +13,13 @@ from tests import drawn
 from tests.processes import halt, running
 from tests.waiting import PATIENCE_S, until
 
-from .world import World
+from .world import CampaignWorld
 
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\n'
 
 
 @drawn.parametrize("killed", [True, False], 1)
-def test_a_campaign_interrupted_while_its_capture_ends_resumes(world: World, killed: bool) -> None:
+def test_a_campaign_interrupted_while_its_capture_ends_resumes(world: CampaignWorld, killed: bool) -> None:
     before = set(world.runs())
     process = world.start_campaign("--config", str(world.settings("draining.toml", vantages=VANTAGES)))
     (run,) = until(lambda: set(world.runs()) - before, "a run folder")

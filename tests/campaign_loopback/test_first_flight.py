@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .test_campaign import run_of
-from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
+from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, CampaignWorld, addresses
 
 SIZES = (1200, 1400)
 LISTEN_S = 2.0
@@ -21,7 +21,7 @@ VANTAGE = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n
 
 
 @pytest.fixture(scope="module")
-def run(world: World) -> Path:
+def run(world: CampaignWorld) -> Path:
     """A repetition for each size."""
     path = world.settings("first_flight.toml", rate=20, vantages=VANTAGE)
     sets = {
@@ -36,7 +36,7 @@ def run(world: World) -> Path:
     return run_of(world, done)
 
 
-def asked(world: World, run: Path, name: str) -> list[dict[str, Any]]:
+def asked(world: CampaignWorld, run: Path, name: str) -> list[dict[str, Any]]:
     """Return the rows from a named query about the run."""
     argv = [*FIRSTFLIGHT, "query", name, "--param", f"run={run.name}", "--format", "JSONEachRow"]
     done = subprocess.run(argv, capture_output=True, text=True, env=world.environment)
@@ -44,7 +44,7 @@ def asked(world: World, run: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_each_repetition_has_its_size_and_listens(world: World, run: Path) -> None:
+def test_each_repetition_has_its_size_and_listens(world: CampaignWorld, run: Path) -> None:
     firsts = []
     for repetition, size in enumerate(SIZES, start=1):
         rows = world.rows(run, "east", repetition)
@@ -68,7 +68,7 @@ def test_each_repetition_has_its_size_and_listens(world: World, run: Path) -> No
     assert min(firsts) - PTO_US // 2 < PTO_US, firsts
 
 
-def test_the_queries_tell_sizes_and_schedule(world: World, run: Path) -> None:
+def test_the_queries_tell_sizes_and_schedule(world: CampaignWorld, run: Path) -> None:
     found = {(row["cdn"], row["size"]): row for row in asked(world, run, "initial_sizes")}
     assert found.keys() == {(cdn, size) for cdn in ("Cloudflare", "Others") for size in SIZES}
     for (cdn, _), row in found.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from .world import FIRSTFLIGHT, World, addresses
+from .world import FIRSTFLIGHT, CampaignWorld, addresses
 
 # Enough space for the settings and the targets, not for the captures.
 SCRIPT = """
@@ -25,7 +25,7 @@ cp -r {runs}/. {folder}/kept
 
 
 def test_a_full_disk_is_reported_in_one_sentence_and_resumed(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = CampaignWorld(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "kept").mkdir()
     script = SCRIPT.format(

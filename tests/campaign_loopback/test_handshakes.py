@@ -21,14 +21,14 @@ from tests.waiting import until
 from .quic_server import ALIASED
 from .stopping import halted, halted_with, stop
 from .test_campaign import manifest
-from .world import ANSWERING, OPTED_OUT, SILENT, World, addresses
+from .world import ANSWERING, OPTED_OUT, SILENT, CampaignWorld, addresses
 
 SHARDS = all_of(2)
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\nshards = {}\n'
 KINDS = ("quic_handshake", "certificate", "http3_response")
 
 
-def campaign(world: World, shards: int, **handshake: object) -> list[str]:
+def campaign(world: CampaignWorld, shards: int, **handshake: object) -> list[str]:
     """Return the arguments for a campaign with handshakes and these settings."""
     path = world.settings("handshakes.toml", rate=200, vantages=VANTAGES.format(shards))
     # The timeout is longer than an engine is halted.
@@ -52,7 +52,7 @@ def rows(run: Path, kind: str = KINDS[0]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def run(world: World) -> Path:
+def run(world: CampaignWorld) -> Path:
     """A campaign of two shards with all names. SIGKILL ends a shard while it connects; then it is resumed."""
     process = world.start_campaign(*campaign(world, 2, share=1, rate=16))
     until(world.runs, "a run folder")
@@ -128,7 +128,7 @@ def test_certificates_and_responses_belong_to_handshakes(run: Path) -> None:
         assert (certificate["subject"], certificate["position"]) == ("CN=edge.camp.test", 0)
 
 
-def test_counts_are_printed_with_those_of_the_probes(run: Path, world: World) -> None:
+def test_counts_are_printed_with_those_of_the_probes(run: Path, world: CampaignWorld) -> None:
     counts = manifest(run)["counts"]
     assert isinstance(counts, dict)
     assert (counts["handshakes"], counts["handshakes_done"]) == (len(addresses()), ANSWERING)
@@ -145,7 +145,7 @@ def test_counts_are_printed_with_those_of_the_probes(run: Path, world: World) ->
     assert f"\n  handshakes: sent {ANSWERING + SILENT}, " in world.firstflight("runs", run.name).stdout
 
 
-def test_they_are_in_the_store(run: Path, world: World) -> None:
+def test_they_are_in_the_store(run: Path, world: CampaignWorld) -> None:
     condition = f"WHERE run = '{run.name}'"
     text = f"SELECT outcome, count(), uniqExact(leaf_sha256) FROM quic_handshake {condition} GROUP BY outcome"
     found = world.sql(text).splitlines()
@@ -154,7 +154,7 @@ def test_they_are_in_the_store(run: Path, world: World) -> None:
         assert world.sql(f"SELECT count() FROM {kind} {condition}") == f"{count}\n"
 
 
-def test_a_stopped_stage_keeps_its_rows_and_resumes(run: Path, world: World) -> None:
+def test_a_stopped_stage_keeps_its_rows_and_resumes(run: Path, world: CampaignWorld) -> None:
     """Of a share of the names, the same ones in both repetitions."""
     process = world.start_campaign(*campaign(world, 1, share=0.9, limit=30, rate=6), "--repetitions", "2")
     until(lambda: len(world.runs()) == 2, "a run folder")

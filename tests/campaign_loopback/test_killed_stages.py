@@ -21,7 +21,7 @@ from scanner.driver.segments import closed_segments, read_segment
 from scanner.resolve import stage as resolve
 from tests import record_rows, self_killing
 
-from .world import OPTED_OUT, World
+from .world import OPTED_OUT, CampaignWorld
 
 NAMES = ("edge0.camp.test", "edge1.camp.test", "edge2.camp.test", "closed0.camp.test", OPTED_OUT)
 VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
@@ -37,7 +37,7 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def resolved(world: World) -> Iterator[Run]:
+def resolved(world: CampaignWorld) -> Iterator[Run]:
     """A run with resolved names, and a TCP server in addition to the QUIC server."""
     (world.folder / "few.csv").write_text("".join(f"{name}\n" for name in NAMES))
     with socket.create_server(("0.0.0.0", 0)) as listens, pytest.MonkeyPatch.context() as patch:

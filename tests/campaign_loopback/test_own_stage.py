@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign_loopback.world import FIRSTFLIGHT, ROOT, World
+from tests.campaign_loopback.world import FIRSTFLIGHT, ROOT, CampaignWorld
 
 PACKAGES = [
     *("cli", "crawler", "dags", "dissector", "downloader", "firstflight", "lab"),
@@ -35,10 +35,10 @@ TASKS = """
 import json, sys, types
 from airflow.sdk import DAG, Asset
 from orchestration.airflow.stage_operators import stage_tasks
-from orchestration.stages import Plan
+from orchestration.stages import RunPlan
 with DAG("own", schedule=None):
     place = {"vantage": "east", "run": sys.argv[1], "repetition": 1}
-    tasks = stage_tasks(Plan.SCAN, place, {"pool": "scan_east"}, rows=Asset("rows"))
+    tasks = stage_tasks(RunPlan.SCAN, place, {"pool": "scan_east"}, rows=Asset("rows"))
 names = [task.task_id for task in tasks]
 (own,) = [task for task in tasks if task.task_id == "tally"]
 gave = own.execute({"ti": types.SimpleNamespace(hostname="east")})
@@ -64,13 +64,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(tree: Path, world: World) -> dict[str, str]:
+def environment(tree: Path, world: CampaignWorld) -> dict[str, str]:
     """The world's environment, with the copy in place of the software."""
     return {**world.environment, "PYTHONPATH": str(tree)}
 
 
 @pytest.fixture(scope="module")
-def run(world: World, environment: dict[str, str]) -> Path:
+def run(world: CampaignWorld, environment: dict[str, str]) -> Path:
     """A campaign of the changed software."""
     done = subprocess.run(
         [*FIRSTFLIGHT, "campaign", "run", "--config", str(world.settings()), "--repetitions", "1"],
@@ -87,7 +87,7 @@ def tally(run: Path, vantage: str) -> Path:
     return run / vantage / "1" / "tally" / "tally.json"
 
 
-def test_a_campaign_runs_it_at_every_vantage_point_after_the_probe(run: Path, world: World) -> None:
+def test_a_campaign_runs_it_at_every_vantage_point_after_the_probe(run: Path, world: CampaignWorld) -> None:
     for vantage in ("east", "west"):
         found = json.loads(tally(run, vantage).read_text())
         rows = len(world.rows(run, vantage, 1))

@@ -16,16 +16,16 @@ import pytest
 from firstflight.shard import Shard, all_of
 from tests import record_rows
 from tests.segments import rows_of
-from tests.shared_limits import SECOND, Limits, Sent
+from tests.shared_limits import SECOND, Sent, SharedLimits
 from tests.waiting import until
 
 from .test_campaign import manifest
-from .world import SILENT, World, addresses
+from .world import SILENT, CampaignWorld, addresses
 
 SHARDS = all_of(3)
 RATE = 24
 # Low limits: each shard probes for many seconds, and the last shard starts long before the first finishes.
-LIMITS = Limits(len(SHARDS), prefix_rate=5, address_rate=2.5, slack_s=0.1)
+LIMITS = SharedLimits(len(SHARDS), prefix_rate=5, address_rate=2.5, slack_s=0.1)
 # Names with the same address, in the prefix of the answering names. Each shard has some of these names.
 SAME = "127.9.1.200"
 NAMES = addresses() | {f"same{n}.camp.test": SAME for n in range(12)}
@@ -45,13 +45,13 @@ def rows(run: Path, kind: str = "probe/quic_probe") -> list[dict[str, Any]]:
     ]
 
 
-def sql(world: World, query: str) -> list[str]:
+def sql(world: CampaignWorld, query: str) -> list[str]:
     return world.sql(query).splitlines()
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made_world = World(
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CampaignWorld]:
+    made_world = CampaignWorld(
         tmp_path_factory.mktemp("world"), {name: NAMES[name] for name in NAMES.keys() - addresses()}
     )
     try:
@@ -62,7 +62,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def run(world: World) -> Path:
+def run(world: CampaignWorld) -> Path:
     """A campaign of three parallel shards. SIGKILL ends a shard while it probes; the campaign is resumed."""
     settings = world.settings("shards.toml", rate=RATE, vantages=VANTAGES)
     limits = (
@@ -139,7 +139,7 @@ def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
     LIMITS.check(sent)
 
 
-def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
+def test_each_part_is_in_the_store_once(world: CampaignWorld, run: Path) -> None:
     condition = f"WHERE run = '{run.name}'"
 
     def stored() -> list[list[str]]:
@@ -174,7 +174,7 @@ def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
 
 
 def test_rows_of_another_shard_are_refused_before_they_are_stored(
-    world: World, run: Path, tmp_path: Path
+    world: CampaignWorld, run: Path, tmp_path: Path
 ) -> None:
     # The store counts and replaces a part by its captures, so it would never find these rows again.
     copy = tmp_path / run.name
@@ -200,13 +200,13 @@ def test_rows_of_another_shard_are_refused_before_they_are_stored(
         (["--shard", "first"], "'first' is not a shard: write K/N"),
     ],
 )
-def test_a_missing_shard_is_refused(world: World, run: Path, shard: list[str], message: str) -> None:
+def test_a_missing_shard_is_refused(world: CampaignWorld, run: Path, shard: list[str], message: str) -> None:
     key = ("--run", run.name, "--vantage", "east", "--repetition", "1")
     done = world.firstflight("stage", "probe", *key, *shard, expect=None)
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_trace_finds_a_row_in_its_shard(world: World, run: Path) -> None:
+def test_trace_finds_a_row_in_its_shard(world: CampaignWorld, run: Path) -> None:
     done = world.firstflight(
         "trace", run.name, "east", "edge3.camp.test", addresses()["edge3.camp.test"], expect=None
     )

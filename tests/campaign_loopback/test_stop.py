@@ -19,16 +19,16 @@ from tests.segments import rows_of
 from tests.waiting import until
 
 from .stopping import halted, stop
-from .world import World, addresses, interrupt
+from .world import CampaignWorld, addresses, interrupt
 
 # Finishes a campaign that only lacks the last load.
 ONLY_THE_LAST_LOAD = """
 import sys
 from firstflight.run.run import Run
 from orchestration.local import lifecycle
-from orchestration.local.campaign import Campaign
+from orchestration.local.campaign import LocalCampaign
 
-class AllDone(Campaign):
+class AllDone(LocalCampaign):
     async def run_all(self):
         pass
 
@@ -36,7 +36,7 @@ sys.exit(lifecycle.run_campaign(Run.open(sys.argv[1]), AllDone))
 """
 
 
-def test_a_stopped_loaded_and_resumed_run_has_every_row_once(world: World) -> None:
+def test_a_stopped_loaded_and_resumed_run_has_every_row_once(world: CampaignWorld) -> None:
     campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
     until(world.runs, "a run folder")
     (run,) = world.runs()
@@ -87,7 +87,7 @@ def test_a_stopped_loaded_and_resumed_run_has_every_row_once(world: World) -> No
     assert about["state"] == "done" and about["counts"]["targets"] == 2 * len(addresses())
 
 
-def test_stopping_what_does_not_run_is_reported(world: World) -> None:
+def test_stopping_what_does_not_run_is_reported(world: CampaignWorld) -> None:
     (run,) = world.runs()
     assert "not running" in world.firstflight("runs", "stop", run.name).stderr
     assert (run / "stop").exists()
@@ -96,7 +96,7 @@ def test_stopping_what_does_not_run_is_reported(world: World) -> None:
     world.firstflight("runs", "stop", "20000101T000000Z-000000", expect=2)
 
 
-def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
+def test_a_clock_that_is_off_is_recorded_and_reported(world: CampaignWorld) -> None:
     (run,) = world.runs()
     ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock is five minutes slower than this one
     repeat_probe = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
@@ -110,7 +110,7 @@ def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     assert isinstance(others, int) and abs(others) < 100e6
 
 
-def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: World) -> None:
+def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: CampaignWorld) -> None:
     (run,) = world.runs()
     argv = [sys.executable, "-P", "-c", ONLY_THE_LAST_LOAD, run.name]
 

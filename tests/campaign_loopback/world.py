@@ -72,7 +72,7 @@ def addresses() -> dict[str, str]:
 
 
 @dataclass
-class World:
+class CampaignWorld:
     """All files and servers for a campaign, in a folder. `more`: names with addresses that have no server."""
 
     folder: Path

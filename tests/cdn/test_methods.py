@@ -10,7 +10,7 @@ import pytest
 
 from firstflight.as_map import OTHERS
 from firstflight.cdn import rules
-from firstflight.cdn.methods import MAX_VALUE, Methods, Pattern, attributes
+from firstflight.cdn.methods import MAX_VALUE, Methods, WildcardPattern, attributes
 
 OWN = Methods.read(rules.DEFAULT)
 # Cases shared with the engine's tests (scanner/native/handshake/src/cdn.rs).
@@ -161,16 +161,16 @@ def test_by_certificate(methods: Methods, subject: str, issuer: str, sans: list[
     ],
 )
 def test_a_star_is_any_text(pattern: str, text: str, fits: bool) -> None:
-    assert Pattern(pattern).fits(text) is fits
+    assert WildcardPattern(pattern).fits(text) is fits
 
 
 def test_stars_take_no_more_than_a_pass() -> None:
-    assert not Pattern("*a*a*a*a*a*a*b").fits("a" * MAX_VALUE)
+    assert not WildcardPattern("*a*a*a*a*a*a*b").fits("a" * MAX_VALUE)
 
 
 def test_a_value_is_cut_before_it_is_looked_at() -> None:
-    assert Pattern("a*").fits("a" * (MAX_VALUE + 1))
-    assert not Pattern("*b").fits("a" * MAX_VALUE + "b")
+    assert WildcardPattern("a*").fits("a" * (MAX_VALUE + 1))
+    assert not WildcardPattern("*b").fits("a" * MAX_VALUE + "b")
 
 
 def test_attributes_of_a_name() -> None:

@@ -11,7 +11,7 @@ import pytest
 from crawler.routing import cdn_map, rib
 from crawler.routing import stage as as_data
 from crawler.routing.cdn_map import TABLE_5
-from firstflight.as_map import Mapper, Origin
+from firstflight.as_map import AddressOrigin, Mapper
 from firstflight.cdn import rules as cdn_rules
 from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
@@ -36,11 +36,11 @@ def test_origin_and_cdn(tmp_path: Path, make_run: MakeRun) -> None:
     run = with_routes(tmp_path, make_run)
     as_data.stage(run)
     mapper = Mapper(run.layout.as_data)
-    assert mapper.origin("198.18.16.1") == Origin(13335, "Cloudflare")
-    assert mapper.origin("198.18.47.255") == Origin(16509, "Amazon")
-    assert mapper.origin("198.18.48.9") == Origin(3320, "Others")
-    assert mapper.origin("198.18.64.1") == Origin(None, None)
-    assert mapper.origin("2001:db8::1") == Origin(None, None)
+    assert mapper.origin("198.18.16.1") == AddressOrigin(13335, "Cloudflare")
+    assert mapper.origin("198.18.47.255") == AddressOrigin(16509, "Amazon")
+    assert mapper.origin("198.18.48.9") == AddressOrigin(3320, "Others")
+    assert mapper.origin("198.18.64.1") == AddressOrigin(None, None)
+    assert mapper.origin("2001:db8::1") == AddressOrigin(None, None)
     with pytest.raises(ValueError):
         mapper.origin("nonsense")
     about = json.loads((run.layout.as_data / "as_data.json").read_text())
@@ -72,7 +72,7 @@ def test_additions_count_and_are_stored_with_the_run(tmp_path: Path, make_run: M
     (tmp_path / "more.toml").write_text('[cdn]\n"Deutsche \\"T\\"" = [3320]\nGoogle = [19527]\n')
     run = with_routes(tmp_path, make_run, 'cdn_map_extra = ["more.toml"]')
     as_data.stage(run)
-    assert Mapper(run.layout.as_data).origin("198.18.48.9") == Origin(3320, 'Deutsche "T"')
+    assert Mapper(run.layout.as_data).origin("198.18.48.9") == AddressOrigin(3320, 'Deutsche "T"')
     stored = cdn_map.load(run.layout.as_data / "cdn_map.toml", [])
     assert stored == cdn_map.load(TABLE_5, [tmp_path / "more.toml"])
     assert stored[19527] == "Google"

@@ -13,19 +13,19 @@ from crawler.routing import as2org
 from firstflight.as_map import Mapper
 from firstflight.run.run import Run
 from lab import crux_host, list_host
-from tests.lab_services.conftest import Running
-from tests.lab_services.world import Done
+from tests.lab_services.conftest import RunningWorld
+from tests.lab_services.world import CommandResult
 
 from .conftest import MakeRun
 
 
-def stage(running: Running, run: Run, name: str) -> Done:
+def stage(running: RunningWorld, run: Run, name: str) -> CommandResult:
     """Run `firstflight stage NAME` inside the lab, in an environment that trusts only public authorities."""
     argv = [sys.executable, "-m", "cli", "stage", name, "--run", str(run.path)]
     return running.world.run(argv, env={"FIRSTFLIGHT_RUNS": str(run.path.parent)})
 
 
-def trusting(running: Running) -> str:
+def trusting(running: RunningWorld) -> str:
     return f'ca_bundle = "{running.state / "certificates" / "ca.pem"}"'
 
 
@@ -35,7 +35,7 @@ def names_of(run: Run) -> tuple[list[str], set[str]]:
     return columns["domain"], set(columns["list_id"])
 
 
-def test_list_of_a_day_is_fetched_once(running: Running, make_run: MakeRun, tmp_path: Path) -> None:
+def test_list_of_a_day_is_fetched_once(running: RunningWorld, make_run: MakeRun, tmp_path: Path) -> None:
     wanted = f'source = "tranco"\ndate = {list_host.MAIN_DAY}\ntop = 50'
     run = make_run(targets=wanted, network=trusting(running))
     done = stage(running, run, "targets")
@@ -71,7 +71,7 @@ def test_list_of_a_day_is_fetched_once(running: Running, make_run: MakeRun, tmp_
     ],
 )
 def test_lists_that_cannot_be_had(
-    running: Running, make_run: MakeRun, tmp_path: Path, wanted: str, trusted: bool, says: str
+    running: RunningWorld, make_run: MakeRun, tmp_path: Path, wanted: str, trusted: bool, says: str
 ) -> None:
     run = make_run(f'source = "tranco"\n{wanted}\ntop = 5', network=trusting(running) if trusted else "")
     done = stage(running, run, "targets")
@@ -80,7 +80,7 @@ def test_lists_that_cannot_be_had(
     assert not list((tmp_path / "cache" / "tranco").iterdir())
 
 
-def test_an_unreachable_host(make_run: MakeRun, running: Running) -> None:
+def test_an_unreachable_host(make_run: MakeRun, running: RunningWorld) -> None:
     run = make_run(f'source = "tranco"\ndate = {list_host.MAIN_DAY}\ntop = 5', network=trusting(running))
     marked = ["unshare", "--net", "sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
     stage_alone = [sys.executable, "-m", "cli", "stage", "targets", "--run", str(run.path)]
@@ -89,7 +89,7 @@ def test_an_unreachable_host(make_run: MakeRun, running: Running) -> None:
     assert "cannot fetch the Tranco list of" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_tables_of_a_day_are_fetched_once(running: Running, make_run: MakeRun, tmp_path: Path) -> None:
+def test_tables_of_a_day_are_fetched_once(running: RunningWorld, make_run: MakeRun, tmp_path: Path) -> None:
     wanted = f'rib = "routeviews"\ndate = {list_host.MAIN_DAY}'
     run = make_run(as_data=wanted, network=trusting(running))
     done = stage(running, run, "as_data")
@@ -111,7 +111,7 @@ def test_tables_of_a_day_are_fetched_once(running: Running, make_run: MakeRun, t
     assert not list((tmp_path / "cache").rglob("*.part"))
 
 
-def test_day_without_a_table(running: Running, make_run: MakeRun) -> None:
+def test_day_without_a_table(running: RunningWorld, make_run: MakeRun) -> None:
     run = make_run(as_data='rib = "routeviews"\ndate = 2019-01-01', network=trusting(running))
     done = stage(running, run, "as_data")
     assert done.status == 1
@@ -120,7 +120,7 @@ def test_day_without_a_table(running: Running, make_run: MakeRun) -> None:
 
 
 def test_crux_list_of_a_month_is_fetched_once_and_joined(
-    running: Running, make_run: MakeRun, tmp_path: Path
+    running: RunningWorld, make_run: MakeRun, tmp_path: Path
 ) -> None:
     names = [name for _, name in running.internet.names]
     wanted = 'source = "crux"\ncrux_month = "202408"\ncrux_cache_dir = "cache/crux"'
@@ -153,7 +153,7 @@ def test_crux_list_of_a_month_is_fetched_once_and_joined(
 
 
 def test_as_organisations_of_a_day_are_the_newest_before_it(
-    running: Running, make_run: MakeRun, tmp_path: Path
+    running: RunningWorld, make_run: MakeRun, tmp_path: Path
 ) -> None:
     table = f'rib = "routeviews"\ndate = {list_host.MAIN_DAY}\n'
     table += 'as2org = "caida"\nas2org_cache_dir = "cache/as2org"\n'

@@ -6,12 +6,12 @@ import sys
 
 import pyarrow.parquet as pq
 
-from tests.lab_services.conftest import Running
+from tests.lab_services.conftest import RunningWorld
 
 from .conftest import MakeRun
 
 
-def test_every_declared_answer_is_found(running: Running, make_run: MakeRun) -> None:
+def test_every_declared_answer_is_found(running: RunningWorld, make_run: MakeRun) -> None:
     internet = running.internet
     records = internet.records(1)
     run = make_run(resolve="rate = 2000\nattempts = 2")

@@ -25,7 +25,7 @@ from .conftest import RIB_4, RIB_6
 
 
 @dataclass
-class Table:
+class RibOutput:
     """Output of the program: origins in database order, counts, time."""
 
     origins: dict[str, int]
@@ -34,13 +34,13 @@ class Table:
     prefixes_v6: int
 
 
-def read(*paths: Path) -> Table:
+def read(*paths: Path) -> RibOutput:
     database = paths[0].with_name("db")
     about = rib.convert(paths, database, "a test")
     rows = [line.split("\t") for line in database.read_text("ascii").splitlines() if line[0] != ";"]
     assert about["prefixes_v4"] + about["prefixes_v6"] == len(rows)
     origins = {prefix: int(origin) for prefix, origin in rows}
-    return Table(origins, Counter(about["counts"]), about["dumped_at"], about["prefixes_v6"])
+    return RibOutput(origins, Counter(about["counts"]), about["dumped_at"], about["prefixes_v6"])
 
 
 def whole_records(path: Path) -> bytes:

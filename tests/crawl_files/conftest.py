@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crawl_files.world import World, running
+from tests.crawl_files.world import CrawlWorld, running
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrawlWorld]:
     with running(tmp_path_factory.mktemp("files")) as servers:
         yield servers

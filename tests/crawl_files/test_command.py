@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawler.files import rows
-from tests.crawl_files.world import World, last_crawl
+from tests.crawl_files.world import CrawlWorld, last_crawl
 from tests.waiting import until
 
 ONE, TWO = "one.downloads.test", "two.downloads.test"
@@ -20,7 +20,7 @@ def run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300, input=text)
 
 
-def test_rejected_lines_are_reported_and_the_rest_is_done(world: World) -> None:
+def test_rejected_lines_are_reported_and_the_rest_is_done(world: CrawlWorld) -> None:
     done = run(world.argv(Path("-")), f"rank,domain\n1,{ONE}\n2,198.18.0.1\n3,{ONE}\n4\n5,{TWO}\n")
     assert done.returncode == 1, done.stderr
     assert {json.loads(line)["domain"] for line in done.stdout.splitlines()} == {ONE, TWO}
@@ -41,7 +41,7 @@ def test_rejected_lines_are_reported_and_the_rest_is_done(world: World) -> None:
     ],
 )
 def test_wrong_use_sends_nothing(
-    world: World, tmp_path: Path, more: list[str], status: int, says: str
+    world: CrawlWorld, tmp_path: Path, more: list[str], status: int, says: str
 ) -> None:
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\nfive.downloads.test\n{ONE}\n")
@@ -52,7 +52,7 @@ def test_wrong_use_sends_nothing(
     assert len(world.asked("five.downloads.test")) == before
 
 
-def test_without_contact_only_allowed_networks(world: World, tmp_path: Path) -> None:
+def test_without_contact_only_allowed_networks(world: CrawlWorld, tmp_path: Path) -> None:
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\n{ONE}\n")
     argv = [word for word in world.argv(targets) if word not in ("--contact", "crawl@example.org")]
@@ -63,7 +63,7 @@ def test_without_contact_only_allowed_networks(world: World, tmp_path: Path) -> 
     assert (row["outcome"], row["reason"]) == ("blocked", "its address is special")
 
 
-def test_opted_out_names_are_not_contacted(world: World, tmp_path: Path) -> None:
+def test_opted_out_names_are_not_contacted(world: CrawlWorld, tmp_path: Path) -> None:
     optout = tmp_path / "optout.conf"
     optout.write_text("*.downloads.test\n")
     before = len(world.asked(TWO))
@@ -72,7 +72,7 @@ def test_opted_out_names_are_not_contacted(world: World, tmp_path: Path) -> None
     assert len(world.asked(TWO)) == before
 
 
-def test_a_name_that_redirects_to_an_opted_out_one(world: World, tmp_path: Path) -> None:
+def test_a_name_that_redirects_to_an_opted_out_one(world: CrawlWorld, tmp_path: Path) -> None:
     name, optout = "redirect-www.downloads.test", tmp_path / "optout.conf"
     optout.write_text(f"www.{name}\n")
     before = len(world.asked(name))
@@ -81,7 +81,7 @@ def test_a_name_that_redirects_to_an_opted_out_one(world: World, tmp_path: Path)
     assert [path for _, path, _ in world.asked(name)[before:]] == ["/robots.txt"]
 
 
-def test_name_without_address_and_resolver_that_is_gone(world: World) -> None:
+def test_name_without_address_and_resolver_that_is_gone(world: CrawlWorld) -> None:
     (row,) = world.crawl(["nowhere.downloads.test"])
     assert (row["ip"], row["outcome"], row["reason"]) == (None, "failed", "it has no address")
     many = [f"n{number}.downloads.test" for number in range(30)]
@@ -89,14 +89,14 @@ def test_name_without_address_and_resolver_that_is_gone(world: World) -> None:
     assert world.crawl(many, "--resolver", "127.0.0.9:5", status=3) == []
 
 
-def test_rows_have_the_columns_of_the_kind(world: World) -> None:
+def test_rows_have_the_columns_of_the_kind(world: CrawlWorld) -> None:
     (row,) = world.crawl([ONE])
     assert list(row) == rows.own_columns("download_file")
     assert row["content_type"] == "application/octet-stream" and row["etag"] and row["last_modified"]
     assert row["crawled_at"] < row["found_at"] and row["found_on"] == f"https://{ONE}/"
 
 
-def test_crawl_ends_when_its_output_is_closed(world: World, tmp_path: Path) -> None:
+def test_crawl_ends_when_its_output_is_closed(world: CrawlWorld, tmp_path: Path) -> None:
     trap = "trap.downloads.test"
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\n{ONE}\n{trap}\n")
@@ -108,7 +108,9 @@ def test_crawl_ends_when_its_output_is_closed(world: World, tmp_path: Path) -> N
     assert len(last_crawl(world.asked(trap))) < 200
 
 
-def test_a_request_that_waits_for_the_rate_is_not_sent_after_ctrl_c(world: World, tmp_path: Path) -> None:
+def test_a_request_that_waits_for_the_rate_is_not_sent_after_ctrl_c(
+    world: CrawlWorld, tmp_path: Path
+) -> None:
     """The first of eight names starts immediately, the next after 100 s."""
     names = [site.name for site in world.sites if site.kind == "files" and site.outcome == "found"][:8]
     targets = tmp_path / "t.csv"
@@ -128,7 +130,7 @@ def test_a_request_that_waits_for_the_rate_is_not_sent_after_ctrl_c(world: World
     assert request_count() == before + 1
 
 
-def test_output_that_cannot_be_written_ends_it(world: World, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_ends_it(world: CrawlWorld, tmp_path: Path) -> None:
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\n{ONE}\n{TWO}\n")
     with Path("/dev/full").open("wb") as full:
@@ -138,7 +140,7 @@ def test_output_that_cannot_be_written_ends_it(world: World, tmp_path: Path) -> 
     assert done.returncode == 3 and "cannot write the answer" in done.stderr
 
 
-def test_dry_run_sends_nothing(world: World, tmp_path: Path) -> None:
+def test_dry_run_sends_nothing(world: CrawlWorld, tmp_path: Path) -> None:
     targets, journal = tmp_path / "t.csv", tmp_path / "journal"
     targets.write_text("domain\nfive.downloads.test\n")
     before = len(world.asked("five.downloads.test"))
@@ -151,7 +153,7 @@ def test_dry_run_sends_nothing(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 @pytest.mark.parametrize("content", ["domain\none.test\ntwo.test", "one.test", "\n", "{", '{"download_fil'])
 def test_a_file_that_is_no_journal_stays_as_it_is(
-    world: World, tmp_path: Path, content: str, more: tuple[str, ...]
+    world: CrawlWorld, tmp_path: Path, content: str, more: tuple[str, ...]
 ) -> None:
     """An exception is the start of a journal's first line: it counts as a journal that was cut."""
     targets, other = tmp_path / "t.csv", tmp_path / "other"
@@ -166,7 +168,7 @@ def test_a_file_that_is_no_journal_stays_as_it_is(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_killed_crawl_resumes_where_it_was(world: World, tmp_path: Path, number: signal.Signals) -> None:
+def test_killed_crawl_resumes_where_it_was(world: CrawlWorld, tmp_path: Path, number: signal.Signals) -> None:
     """The trap needs 200 requests, so it finishes after the others."""
     names = [ONE, "robots-forbid.downloads.test", "trap.downloads.test"]
     targets, journal, out = tmp_path / "t.csv", tmp_path / "journal", tmp_path / "out"
@@ -191,7 +193,7 @@ def test_killed_crawl_resumes_where_it_was(world: World, tmp_path: Path, number:
     assert {line["crawl_page"]["requests"] for line in lines} == {3, 1, 30}
 
 
-def test_addresses_of_the_lab_are_not_contacted_outside_it(world: World, tmp_path: Path) -> None:
+def test_addresses_of_the_lab_are_not_contacted_outside_it(world: CrawlWorld, tmp_path: Path) -> None:
     empty = tmp_path / "none.conf"
     empty.write_text("")
     targets = tmp_path / "t.csv"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.crawl_files.world import World
+from tests.crawl_files.world import CrawlWorld
 
 SCRIPT = """
 import json, sys
@@ -48,7 +48,9 @@ crawl.run(task, contact="crawl@example.org", pace=Pace(1000, 0), roots=Path(sys.
         ("walls", {"forbidden": 50}, "robots", "50 requests are forbidden"),
     ],
 )
-def test_limit(world: World, label: str, limits: dict[str, float], outcome: str, reason: str | None) -> None:
+def test_limit(
+    world: CrawlWorld, label: str, limits: dict[str, float], outcome: str, reason: str | None
+) -> None:
     name = f"{label}.downloads.test"
     address = next((site.ip for site in world.sites if site.name == name), world.odd)
     argv = [sys.executable, "-c", SCRIPT, name, json.dumps(limits), address, str(world.authority)]

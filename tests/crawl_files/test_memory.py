@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bench import process
-from tests.crawl_files.world import World
+from tests.crawl_files.world import CrawlWorld
 
 # Each server sends forever, or much more than the crawl keeps.
 GREEDY = ["robots-endless", "giant-page", "endless-fields", "bomb", "no-length"]
@@ -23,7 +23,7 @@ def test_memory_does_not_grow_with_the_names() -> None:
     assert "1,400 files found" in done.stdout
 
 
-def test_memory_is_bounded_whatever_servers_send(world: World, tmp_path: Path) -> None:
+def test_memory_is_bounded_whatever_servers_send(world: CrawlWorld, tmp_path: Path) -> None:
     peaks = []
     for labels in (["one"], GREEDY):
         targets = tmp_path / "targets.csv"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from lab.file_sites import FileSite
-from tests.crawl_files.world import Row, World
+from tests.crawl_files.world import CrawlWorld, Row
 
 COMPARED = ("outcome", "url", "status", "method", "size", "size_is_lower_bound", "depth")
 
@@ -21,7 +21,7 @@ class Crawled:
 
 
 @pytest.fixture(scope="module")
-def crawled(world: World) -> Crawled:
+def crawled(world: CrawlWorld) -> Crawled:
     names = [site.name for site in world.sites]
     before = {name: len(world.asked(name)) for name in names}
     found = world.crawl(names)
@@ -38,7 +38,7 @@ def declared(site: FileSite) -> Row:
     return values
 
 
-def test_every_row_equals_what_the_site_declares(world: World, crawled: Crawled) -> None:
+def test_every_row_equals_what_the_site_declares(world: CrawlWorld, crawled: Crawled) -> None:
     different = {}
     for site in world.sites:
         row, wanted = crawled.rows[site.name], declared(site)
@@ -51,13 +51,13 @@ def test_every_row_equals_what_the_site_declares(world: World, crawled: Crawled)
     assert different == {}
 
 
-def test_outcomes_of_the_sites_are_all_that_there_are(world: World) -> None:
+def test_outcomes_of_the_sites_are_all_that_there_are(world: CrawlWorld) -> None:
     from crawler.files.visit import OUTCOMES
 
     assert {site.outcome for site in world.sites} == set(OUTCOMES)
 
 
-def test_every_request_names_us_and_a_contact(world: World, crawled: Crawled) -> None:
+def test_every_request_names_us_and_a_contact(world: CrawlWorld, crawled: Crawled) -> None:
     requests = [request for site in world.sites for request in crawled.asked[site.name]]
     assert len(requests) > 2 * len(crawled.rows)
     assert all(agent.startswith("firstflight/") and "crawl@example.org" in agent for _, _, agent in requests)

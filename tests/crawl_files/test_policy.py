@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from crawler.files import page_thread
-from crawler.files.fetch import Answer, Asked, Stopped
+from crawler.files.fetch import Asked, HttpResponse, Stopped
 from crawler.files.limits import Limits
 from crawler.files.lookup import endpoint
 from crawler.files.pace import Pace
@@ -22,7 +22,7 @@ from crawler.files.policy import Policy
 from crawler.files.visit import Visit
 from crawler.files.wire import Wire
 from firstflight.errors import UsageError
-from tests.crawl_files.world import World
+from tests.crawl_files.world import CrawlWorld
 
 # A crawl of a single name, with the policy's answers for the name and for its `www.` name.
 SCRIPT = """
@@ -51,7 +51,9 @@ Answers = list[str | None]
 FREE: Answers = [None] * 50
 
 
-def one_crawl(world: World, name: str, answers: Answers, address: str, of_www: Answers = FREE) -> list[str]:
+def one_crawl(
+    world: CrawlWorld, name: str, answers: Answers, address: str, of_www: Answers = FREE
+) -> list[str]:
     argv = [sys.executable, "-c", SCRIPT, name, json.dumps([answers, of_www]), address, str(world.authority)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -63,7 +65,7 @@ def one_crawl(world: World, name: str, answers: Answers, address: str, of_www: A
     ("answers", "outcome"),
     [([None, "its address is on a list"], "blocked"), (FREE, "found")],
 )
-def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers, outcome: str) -> None:
+def test_the_policy_is_asked_for_each_connection(world: CrawlWorld, answers: Answers, outcome: str) -> None:
     """The first answer is for the name, before its crawl; the next for the connection of robots.txt."""
     name = "five.downloads.test"
     address = next(site.ip for site in world.sites if site.name == name)
@@ -76,7 +78,7 @@ def test_the_policy_is_asked_for_each_connection(world: World, answers: Answers,
 
 
 @pytest.mark.parametrize("permitted", [2, 4, 20])
-def test_an_opt_out_during_a_crawl_is_blocked(world: World, permitted: int) -> None:
+def test_an_opt_out_during_a_crawl_is_blocked(world: CrawlWorld, permitted: int) -> None:
     """After robots.txt, the start page and some pages, the outcome is `blocked` (docs/operations.md)."""
     name = "trap.downloads.test"
     address = next(site.ip for site in world.sites if site.name == name)
@@ -95,7 +97,7 @@ def test_an_opt_out_during_a_crawl_is_blocked(world: World, permitted: int) -> N
     ],
 )
 def test_the_policy_is_asked_about_the_host_of_each_request(
-    world: World, of_www: Answers, outcome: str, reason: str | None, paths: list[str]
+    world: CrawlWorld, of_www: Answers, outcome: str, reason: str | None, paths: list[str]
 ) -> None:
     """The site redirects to the `www.` name, which has all pages."""
     name = "redirect-www.downloads.test"
@@ -106,7 +108,7 @@ def test_the_policy_is_asked_about_the_host_of_each_request(
     assert sorted(path for _, path, _ in world.asked(name)[before:]) == sorted(paths)
 
 
-def test_address_of_the_other_family(world: World) -> None:
+def test_address_of_the_other_family(world: CrawlWorld) -> None:
     given = json.loads((world.folder / "files" / "odd.json").read_text())
     config = world.folder / "odd6.json"
     config.write_text(json.dumps({**given, "listen": ["::1"]}))
@@ -236,11 +238,11 @@ def test_a_hold_is_no_part_of_a_names_time() -> None:
     """Two hours in which nothing might be sent, of a name that has ten minutes."""
     now, requested = [0.0], list[str]()
 
-    async def fetch(visit: Visit, request: Asked) -> Answer:
+    async def fetch(visit: Visit, request: Asked) -> HttpResponse:
         now[0] += 7200
         visit.extend(7200)
         requested.append(request.url)
-        return Answer(200, {"content-type": "text/html"}, b"<a href=/1><a href=/2>")
+        return HttpResponse(200, {"content-type": "text/html"}, b"<a href=/1><a href=/2>")
 
     async def addresses(_: str) -> list[str]:
         return []
@@ -255,9 +257,9 @@ def test_pages_of_others_are_no_part_of_a_names_time(monkeypatch: pytest.MonkeyP
     """Reading a page takes an hour, but 1 s of processor time. The limits are 10 min, and 2.5 s of that."""
     now, requested = [0.0], list[str]()
 
-    async def fetch(_: Visit, request: Asked) -> Answer:
+    async def fetch(_: Visit, request: Asked) -> HttpResponse:
         requested.append(request.url)
-        return Answer(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(requested))
+        return HttpResponse(200, {"content-type": "text/html"}, b"<a href=/%d>" % len(requested))
 
     async def addresses(_: str) -> list[str]:
         return []

@@ -16,7 +16,7 @@ import pytest
 from firstflight import settings
 from firstflight.run.run import Run
 from schemas import records
-from tests.crawl_files.world import World, last_crawl
+from tests.crawl_files.world import CrawlWorld, last_crawl
 from tests.waiting import until
 
 NAMES = ["one", "robots-503", "large", "refused", "trap"]
@@ -24,7 +24,7 @@ FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
 
 
 @pytest.fixture
-def config(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def config(world: CrawlWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "names.txt").write_text("".join(f"{name}.downloads.test\n" for name in NAMES))
@@ -74,7 +74,7 @@ def at_rate(run: Run, per_second: float, name: str = "per_address_rate") -> None
     run.layout.settings.write_text(json.dumps(given))
 
 
-def test_killed_stage_resumes_and_every_name_is_one_row(config: Path, world: World) -> None:
+def test_killed_stage_resumes_and_every_name_is_one_row(config: Path, world: CrawlWorld) -> None:
     run = with_targets(config)
     at_rate(run, 1)  # the trap takes 40 s
     journal, before = run.layout.stage("crawl") / "journal.jsonl", len(world.asked("trap.downloads.test"))
@@ -103,7 +103,7 @@ def test_killed_stage_resumes_and_every_name_is_one_row(config: Path, world: Wor
     assert len(world.asked("one.downloads.test")) == after["one"]
 
 
-def test_stop_file_ends_it_before_the_next_request(config: Path, world: World) -> None:
+def test_stop_file_ends_it_before_the_next_request(config: Path, world: CrawlWorld) -> None:
     run = with_targets(config)
     at_rate(run, 1)  # the trap takes 40 s
     journal, before = run.layout.stage("crawl") / "journal.jsonl", len(world.asked("trap.downloads.test"))
@@ -124,7 +124,7 @@ def test_stop_file_ends_it_before_the_next_request(config: Path, world: World) -
     assert pq.read_table(run.layout.crawl("download_file")).num_rows == len(NAMES)
 
 
-def test_stop_file_ends_what_waits_for_the_rate(config: Path, world: World) -> None:
+def test_stop_file_ends_what_waits_for_the_rate(config: Path, world: CrawlWorld) -> None:
     """The first of three names starts immediately, the next after 100 s."""
     names = ["one", "two", "five"]
     (config.parent / "names.txt").write_text("".join(f"{name}.downloads.test\n" for name in names))
@@ -142,7 +142,7 @@ def test_stop_file_ends_what_waits_for_the_rate(config: Path, world: World) -> N
     assert request_count() == before + 1
 
 
-def test_rows_in_the_store(config: Path, world: World) -> None:
+def test_rows_in_the_store(config: Path, world: CrawlWorld) -> None:
     run = with_targets(config)
     assert stage(run, "crawl").returncode == 0
     loaded = stage(run, "load")

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class World:
+class CrawlWorld:
     """Servers, and the options with which `firstflight crawl` reaches them."""
 
     folder: Path
@@ -82,14 +82,14 @@ def last_crawl(requests: list[tuple[str, str, str]]) -> list[tuple[str, str, str
 
 
 @contextmanager
-def running(folder: Path, first: str = FIRST) -> Iterator[World]:
+def running(folder: Path, first: str = FIRST) -> Iterator[CrawlWorld]:
     """Run the servers in this namespace; their addresses begin with `first`."""
     sites = file_sites.sites(first)
     authority = certificates.make_authority(folder)
     zone = "".join(f"{record.name}. 60 IN A {record.data}\n" for record in file_host.records(sites))
     named = Named(folder, {ZONE: zone})
     named.start()
-    world = World(folder, sites, named, authority.path)
+    world = CrawlWorld(folder, sites, named, authority.path)
     (folder / "blocked.conf").write_text("198.18.158.0/24\n")
     processes = []
     try:

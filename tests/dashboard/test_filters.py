@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from reports.dashboard.asking.newest import Newest
+from reports.dashboard.asking.newest import StoreState
 from reports.dashboard.pages import filters
 from store.load import loader
 from tests.dashboard.everything import DAY
@@ -43,13 +43,13 @@ def test_a_page_shows_the_days_of_what_it_shows(
 ) -> None:
     """Probes started ten days ago, and the store has newer data."""
     known = {} if days is None else {page: (ago(days[0]), ago(days[1]))}
-    newest = Newest("", None, first_day=ago(9), last_day=LAST, days=known)
+    newest = StoreState("", None, first_day=ago(9), last_day=LAST, days=known)
     chosen = filters.parsed(page, [], newest).asked
     assert chosen == {"since": str(ago(since)), "until": str(ago(until)), "step": step}
 
 
 def test_an_empty_store_ends_today() -> None:
-    chosen = filters.parsed("overview", [], Newest("", None)).asked
+    chosen = filters.parsed("overview", [], StoreState("", None)).asked
     assert date.fromisoformat(chosen["until"]) <= filters._today()
     assert chosen["since"] == chosen["until"]
 

@@ -11,7 +11,7 @@ from reports.dashboard.asking.asker import Asker, Question
 from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.limits import OWN, ClientRate
 from store import open_store
-from store.base import Limits
+from store.base import QueryLimits
 from store.errors import OUT_OF_TIME, TOO_MANY_ROWS, StoreError
 from tests.queries.conftest import campaign as campaign
 from tests.queries.conftest import template as template
@@ -84,7 +84,7 @@ def test_an_answer_above_the_limit_is_refused_by_the_querying_process(
     monkeypatch.setenv("FIRSTFLIGHT_STORE", campaign)
     question = Question("iack_share", {}, "CSV")
 
-    async def answer_of(limits: Limits) -> bytes:
+    async def answer_of(limits: QueryLimits) -> bytes:
         asker = Asker(limits)
         try:
             return await asker.answer(question)

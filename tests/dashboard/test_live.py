@@ -10,12 +10,12 @@ from store.served_address import LOCK
 from tests.browser import Browser
 from tests.browser import browser as browser
 from tests.campaign_loopback.conftest import world as world
-from tests.campaign_loopback.world import ANSWERING, World
+from tests.campaign_loopback.world import ANSWERING, CampaignWorld
 from tests.dashboard.serving import dashboard
 from tests.waiting import until
 
 
-def test_a_page_grows_while_a_campaign_loads(world: World, browser: Browser) -> None:
+def test_a_page_grows_while_a_campaign_loads(world: CampaignWorld, browser: Browser) -> None:
     url = f"chdb:{world.folder}/store"
     vantage = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\n'
     config = world.settings(vantages=vantage)

@@ -14,7 +14,7 @@ import yaml
 from firstflight.errors import UsageError
 from reports import panel
 from reports.dashboard import html
-from reports.dashboard.pages import drawn
+from reports.dashboard.pages import panel_table
 
 HASHES = {
     "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -54,7 +54,7 @@ def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None
 
     def shown() -> tuple[str, list[str], float | None]:
         shown_panel = panel.parsed("mine", described)
-        made = drawn.table(shown_panel, answer, parameters)
+        made = panel_table.table(shown_panel, answer, parameters)
         return shown_panel.meaning, [column.label for column in made.columns], made.rows[0].cells[-1].value
 
     assert shown() == (f"{GOOD['meaning']} Published: a tenth.", ["names", "IMC"], 0.41)
@@ -121,7 +121,7 @@ def answer(rows: list[list[Any]]) -> dict[str, Any]:
 def test_null_is_not_zero_and_missing_is_neither() -> None:
     shown_panel = panel.parsed("mine", GOOD)
     parameters = {"since": "2026-11-01", "until": "2026-11-30"}
-    made = drawn.table(
+    made = panel_table.table(
         shown_panel,
         answer([["2026-11-20", "A", None, 0], ["2026-11-20", "B", 0.0, 4], ["2026-11-21", "B", 1 / 3, 1200]]),
         parameters,
@@ -137,25 +137,27 @@ def test_null_is_not_zero_and_missing_is_neither() -> None:
 
 def test_too_many_series_are_reported() -> None:
     shown_panel = panel.parsed("mine", GOOD)
-    rows: list[list[Any]] = [["2026-11-20", f"s{n:02}", 0.5, n + 1] for n in range(drawn.MOST_SERIES + 3)]
-    made = drawn.table(shown_panel, answer(rows), {"since": "2026-11-01", "until": "2026-11-30"})
+    rows: list[list[Any]] = [
+        ["2026-11-20", f"s{n:02}", 0.5, n + 1] for n in range(panel_table.MOST_SERIES + 3)
+    ]
+    made = panel_table.table(shown_panel, answer(rows), {"since": "2026-11-01", "until": "2026-11-30"})
     assert [column.label for column in made.columns] == [f"s{n:02}" for n in range(3, 15)]
     assert made.left_out == "3 series with fewer counts"
 
 
 def test_of_a_long_table_the_first_rows_are_shown_and_of_a_long_time_the_last() -> None:
-    many = drawn.MOST_ROWS + 3
+    many = panel_table.MOST_ROWS + 3
     shown_panel = panel.load("handshake_parameters")
     names = ("cdn", "handshakes", *shown_panel.y)
     meta = [{"name": name, "type": "String"} for name in names]
     rows = [[f"c{n:04}", 1, *(None for _ in shown_panel.y)] for n in range(many)]
-    made = drawn.table(shown_panel, {"meta": meta, "data": rows}, {})
-    assert (made.rows[0].head.text, len(made.rows)) == ("c0000", drawn.MOST_ROWS)
+    made = panel_table.table(shown_panel, {"meta": meta, "data": rows}, {})
+    assert (made.rows[0].head.text, len(made.rows)) == ("c0000", panel_table.MOST_ROWS)
     assert made.left_out == "3 further rows"
     days = [str(date(2020, 1, 1) + timedelta(days=n)) for n in range(many)]
     over_time = panel.parsed("mine", GOOD)
-    made = drawn.table(over_time, answer([[day, "A", 0.5, 1] for day in days]), {})
-    assert (made.rows[-1].head.text, len(made.rows)) == (days[-1], drawn.MOST_ROWS)
+    made = panel_table.table(over_time, answer([[day, "A", 0.5, 1] for day in days]), {})
+    assert (made.rows[-1].head.text, len(made.rows)) == (days[-1], panel_table.MOST_ROWS)
     assert made.left_out == "3 earlier rows"
 
 
@@ -163,7 +165,7 @@ def test_published_values_are_shown_in_the_requested_days() -> None:
     shown_panel = panel.load("amplification")
     meta = [{"name": name, "type": "Float64"} for name in ("period", "probes", "above_3_share")]
     got = {"meta": meta, "data": [["2022-07-01", 10, 0.5], ["2022-08-03", 10, 0.25]]}
-    made = drawn.table(shown_panel, got, {"since": "2022-06-15", "until": "2022-08-31"})
+    made = panel_table.table(shown_panel, got, {"since": "2022-06-15", "until": "2022-08-31"})
     assert made.columns[-1].published
     assert [(row.head.text, [cell.text for cell in row.cells]) for row in made.rows] == [
         ("2022-07-01", ["50.0 %", "66.9 %"]),

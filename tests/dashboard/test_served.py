@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE_S
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedLocation:
     """A store without tables. FIRSTFLIGHT_STORE has its address."""
     found = EmbeddedLocation(tmp_path / "store")
-    monkeypatch.setenv("FIRSTFLIGHT_STORE", found.shown)
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", found.public_url)
     with open_store(write=True):
         pass
     return found

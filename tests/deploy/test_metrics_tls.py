@@ -88,10 +88,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         f"http {{ access_log off; {paths} {servers} }}"
     )
     command = [program("nginx", "nginx-light"), "-e", "stderr", "-c", str(folder / "nginx.conf")]
-    machine = machine_metrics.Machine(disks=[folder])
+    machine = machine_metrics.MachineParts(disks=[folder])
     with ExitStack() as stack:
         listener = stack.enter_context(tcp_listener.listener("127.0.0.1", 9102))
-        exporter.Exporter(listener, partial(machine_metrics.metrics, machine)).serve_beside()
+        exporter.Exporter(listener, partial(machine_metrics.metrics, machine)).serve_in_thread()
         process = stack.enter_context(subprocess.Popen(command))
         stack.callback(process.terminate)
         until((folder / "pid").is_file, lambda: "nginx does not start")

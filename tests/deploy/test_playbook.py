@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from lab.site import plan
-from lab.state import State
+from lab.state import StateFolder
 
 TREE = Path(__file__).parents[2]
 ANSIBLE = TREE / "deploy" / "ansible"
@@ -75,7 +75,7 @@ def variables(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("place", ["centre", "hamburg"])
 def test_services_get_the_variables_of_the_labs_site(tmp_path: Path, place: str) -> None:
     """Which `make airflow` runs: the same names, and the same values but for paths and addresses."""
-    lab = plan.Site(tmp_path, State(tmp_path / "lab"), "198.18.0.10", ("hamburg",))
+    lab = plan.SiteFolder(tmp_path, StateFolder(tmp_path / "lab"), "198.18.0.10", ("hamburg",))
     tried = plan.centre_environment(lab) if place == "centre" else plan.vantage_environment(lab, place)
     role = "centre" if place == "centre" else "vantage"
     written = {

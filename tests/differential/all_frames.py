@@ -7,7 +7,7 @@ from pathlib import Path
 from aioquic.buffer import encode_uint_var
 
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 
 
 def _frame(kind: bytes, *fields: int | bytes) -> bytes:
@@ -55,7 +55,7 @@ LAST = [
 
 def make_all_frames(path: Path) -> Path:
     """Write one packet per frame type, followed by some padding, and then a packet with all types."""
-    capture = Capture().sent(0, b.hello_datagram())
+    capture = CaptureBuilder().sent(0, b.hello_datagram())
     payloads = (
         [frame + bytes(3) for frame in FRAMES] + [bytes(3) + frame for frame in LAST] + [b"".join(FRAMES)]
     )

@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
-from tests.differential.oracle import Datagram, Fields, Packet
+from tests.differential.oracle import DecryptedPacket, Fields, TsharkDatagram
 from tests.dissect.conftest import Row
 
 HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldRule:
     """One line of fields.yaml."""
 
     tshark: tuple[str, ...]
@@ -36,11 +36,11 @@ class Field:
         return self.tshark[0]
 
 
-def fields(scope: str) -> list[Field]:
+def fields(scope: str) -> list[FieldRule]:
     """Return the fields in a scope in fields.yaml."""
     listed = yaml.safe_load((HERE / "fields.yaml").read_text())[scope]
     return [
-        Field(
+        FieldRule(
             tshark=tuple(entry["tshark"]) if isinstance(entry["tshark"], list) else (entry["tshark"],),
             ours=entry["ours"],
             form=entry.get("as", "number"),
@@ -79,7 +79,7 @@ class Comparison:
         self._datagram, self._packet, self._frame = fields("datagram"), fields("packet"), fields("frame")
         self._tcp = fields("tcp")
 
-    def datagram(self, rows: list[Row], theirs: Datagram) -> None:
+    def datagram(self, rows: list[Row], theirs: TsharkDatagram) -> None:
         """Compare a datagram: its quic_packet rows and tshark's packets."""
         number = int(theirs.fields["frame.number"][0])
         for field in self._datagram:
@@ -100,7 +100,7 @@ class Comparison:
         for field in self._tcp:
             self._compare_field(row["frame_number"], 0, field, row, theirs)
 
-    def _compare_packet(self, number: int, place: int, row: Row, packet: Packet) -> None:
+    def _compare_packet(self, number: int, place: int, row: Row, packet: DecryptedPacket) -> None:
         details = None if row["frame_details"] is None else json.loads(row["frame_details"])
         both = row["opened"] and packet.opened
         for field in self._packet:
@@ -135,7 +135,7 @@ class Comparison:
                 if field.name not in names:
                     self._compare_field(number, place, field, {}, theirs)
 
-    def _compare_field(self, number: int, place: int, field: Field, row: Row, theirs: Fields) -> None:
+    def _compare_field(self, number: int, place: int, field: FieldRule, row: Row, theirs: Fields) -> None:
         found = [value for name in field.tshark for value in theirs.get(name, [])]
         ours, other = list(_ours(field, row.get(field.ours))), [_theirs(field.form, value) for value in found]
         if field.form in ("bytes", "text", "size"):
@@ -161,7 +161,7 @@ def _of_datagram(row: Row) -> Row:
     }
 
 
-def _ours(field: Field, value: object) -> Iterator[object]:
+def _ours(field: FieldRule, value: object) -> Iterator[object]:
     if value is None:
         return
     if field.ours == "version_list":

@@ -17,7 +17,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import encode_quic_retry, encode_quic_version_negotiation, pull_quic_header
 
-from tests.dissect.build import START_NS, Capture, udp
+from tests.dissect.build import START_NS, CaptureBuilder, udp
 from tests.prober.quic_server import configuration as server_configuration
 
 Address = tuple[str, int]
@@ -49,7 +49,7 @@ class Exchange:
     start_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.capture = Capture()
+        self.capture = CaptureBuilder()
         self.now = self.start_s
         self.sent = {True: 0, False: 0}
         self.queue: list[tuple[float, int, bool, bytes, Address]] = []
@@ -62,7 +62,7 @@ class Exchange:
         self.near = QuicConnection(configuration=settings)
         self.far: QuicConnection | None = None
 
-    def run(self, until_s: float = 3.0) -> Capture:
+    def run(self, until_s: float = 3.0) -> CaptureBuilder:
         """Connect, run the actions, and continue until both sides are idle; return the client's capture."""
         self.near.connect(SERVER, now=self.now)
         self._flush()
@@ -147,9 +147,9 @@ class Exchange:
         )
 
 
-def write(captures: list[Capture], path: Path) -> Path:
+def write(captures: list[CaptureBuilder], path: Path) -> Path:
     """Write a capture file with several connections."""
-    combined = Capture()
+    combined = CaptureBuilder()
     for capture in captures:
         combined.packets += capture.packets
     return combined.write(path)

@@ -12,7 +12,7 @@ Fields = dict[str, list[str]]
 
 
 @dataclass
-class Packet:
+class DecryptedPacket:
     """A QUIC packet: fields of the header, and fields of each frame if tshark decrypted the packet."""
 
     fields: Fields
@@ -35,14 +35,14 @@ class Packet:
 
 
 @dataclass
-class Datagram:
+class TsharkDatagram:
     """A captured frame that contains QUIC."""
 
     fields: Fields
-    packets: list[Packet]
+    packets: list[DecryptedPacket]
 
 
-def datagrams(capture: Path, keys: Path | None) -> Iterator[Datagram]:
+def datagrams(capture: Path, keys: Path | None) -> Iterator[TsharkDatagram]:
     """Yield the frames of `capture` in which tshark finds QUIC, in two passes and with `keys`."""
     argv = ["tshark", "-2", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
     if keys is not None:
@@ -52,13 +52,13 @@ def datagrams(capture: Path, keys: Path | None) -> Iterator[Datagram]:
     for _, element in ElementTree.iterparse(process.stdout):
         if element.tag == "packet":
             fields = _below([proto for proto in element.findall("proto") if proto.get("name") != "quic"])
-            yield Datagram(fields, [_packet(quic) for quic in element.findall("proto[@name='quic']")])
+            yield TsharkDatagram(fields, [_packet(quic) for quic in element.findall("proto[@name='quic']")])
             element.clear()
     assert process.wait() == 0, f"tshark could not read {capture}"
 
 
-def _packet(quic: ElementTree.Element) -> Packet:
-    packet = Packet({})
+def _packet(quic: ElementTree.Element) -> DecryptedPacket:
+    packet = DecryptedPacket({})
     for child in quic:
         if child.get("name") == "quic.frame":
             packet.frames.append(_below([child]))

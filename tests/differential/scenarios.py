@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TextIO
 
 from tests.differential.exchange import ONE_WAY_S, Exchange
-from tests.dissect.build import V1, V2, Capture
+from tests.dissect.build import V1, V2, CaptureBuilder
 
-Maker = Callable[[TextIO], list[Capture]]
+Maker = Callable[[TextIO], list[CaptureBuilder]]
 Action = tuple[float, Callable[[Exchange], None]]
 
 
@@ -38,17 +38,17 @@ def request(size: int = 20_000) -> list[Action]:
     ]
 
 
-def plain(keys: TextIO) -> list[Capture]:
+def plain(keys: TextIO) -> list[CaptureBuilder]:
     return [Exchange(keys, actions=request()).run()]
 
 
-def hello_over_two_datagrams(keys: TextIO) -> list[Capture]:
+def hello_over_two_datagrams(keys: TextIO) -> list[CaptureBuilder]:
     """A ClientHello larger than one datagram, as with a post-quantum key share."""
     many = ["h3", *(f"protocol-{n:03}-of-many" for n in range(70))]
     return [Exchange(keys, client_settings={"alpn_protocols": many}, actions=request(3000)).run()]
 
 
-def key_updates(keys: TextIO) -> list[Capture]:
+def key_updates(keys: TextIO) -> list[CaptureBuilder]:
     """The client updates keys twice; the server updates keys once in between."""
     actions: list[Action] = [(0.1, say(0, b"a", fin=False)), (0.2, answer(0, 2000, fin=False))]
     actions += [(0.3, lambda x: x.near.request_key_update()), (0.31, say(0, b"b", fin=False))]
@@ -58,7 +58,7 @@ def key_updates(keys: TextIO) -> list[Capture]:
     return [Exchange(keys, actions=actions).run()]
 
 
-def migration(keys: TextIO) -> list[Capture]:
+def migration(keys: TextIO) -> list[CaptureBuilder]:
     """The client migrates to another port, with another connection ID; the server validates the path."""
 
     def move(x: Exchange) -> None:
@@ -74,7 +74,7 @@ def migration(keys: TextIO) -> list[Capture]:
     return [Exchange(keys, actions=[*actions, (1.0, lambda x: x.near.close())]).run()]
 
 
-def rebinding(keys: TextIO) -> list[Capture]:
+def rebinding(keys: TextIO) -> list[CaptureBuilder]:
     """A NAT changes the client's port. The connection IDs do not change."""
 
     def rebind(x: Exchange) -> None:
@@ -85,11 +85,11 @@ def rebinding(keys: TextIO) -> list[Capture]:
     return [Exchange(keys, actions=actions).run(1.5)]
 
 
-def retry(keys: TextIO) -> list[Capture]:
+def retry(keys: TextIO) -> list[CaptureBuilder]:
     return [Exchange(keys, retry=True, actions=request(3000)).run()]
 
 
-def version_negotiation(keys: TextIO) -> list[Capture]:
+def version_negotiation(keys: TextIO) -> list[CaptureBuilder]:
     """The client starts with version 2, but the server only supports version 1."""
     settings = {"supported_versions": [V2, V1], "original_version": V2}
     return [
@@ -99,7 +99,7 @@ def version_negotiation(keys: TextIO) -> list[Capture]:
     ]
 
 
-def version_2(keys: TextIO) -> list[Capture]:
+def version_2(keys: TextIO) -> list[CaptureBuilder]:
     settings = {"supported_versions": [V2], "original_version": V2}
     return [
         Exchange(
@@ -108,20 +108,20 @@ def version_2(keys: TextIO) -> list[Capture]:
     ]
 
 
-def loss(keys: TextIO) -> list[Capture]:
+def loss(keys: TextIO) -> list[CaptureBuilder]:
     """The first datagram of the client, the first of the server, and some later ones are lost."""
     lost = {(True, 0), (False, 0), (False, 9), (False, 14), (True, 6)}
     path = lambda from_client, n: None if (from_client, n) in lost else ONE_WAY_S  # noqa: E731
     return [Exchange(keys, path=path, actions=[(3.0, say(0, b"GET")), (3.1, answer(0, 30_000))]).run(6)]
 
 
-def reordering(keys: TextIO) -> list[Capture]:
+def reordering(keys: TextIO) -> list[CaptureBuilder]:
     """Every third datagram takes 3 ms longer."""
     path = lambda _from_client, n: ONE_WAY_S + (0.003 if n % 3 == 0 else 0)  # noqa: E731
     return [Exchange(keys, path=path, actions=request()).run()]
 
 
-def port_reuse(keys: TextIO) -> list[Capture]:
+def port_reuse(keys: TextIO) -> list[CaptureBuilder]:
     """Three connections one after the other on the same five-tuple."""
     return [
         Exchange(keys, start_s=4.0 * n, actions=[(0.1, say(0, b"x")), (0.5, lambda x: x.near.close())]).run(1)
@@ -129,7 +129,7 @@ def port_reuse(keys: TextIO) -> list[Capture]:
     ]
 
 
-def small_frames(keys: TextIO) -> list[Capture]:
+def small_frames(keys: TextIO) -> list[CaptureBuilder]:
     """Frames that a transfer does not use: resets, STOP_SENDING, PING, DATAGRAM, flow control, an error."""
 
     def begin(x: Exchange) -> None:
@@ -151,15 +151,15 @@ def small_frames(keys: TextIO) -> list[Capture]:
     return [Exchange(keys, client_settings=limits, server_settings=limits, actions=actions).run()]
 
 
-def client_only(keys: TextIO) -> list[Capture]:
+def client_only(keys: TextIO) -> list[CaptureBuilder]:
     return [_filtered(plain(keys)[0], lambda packet: _src(packet).startswith("192.0.2."))]
 
 
-def server_only(keys: TextIO) -> list[Capture]:
+def server_only(keys: TextIO) -> list[CaptureBuilder]:
     return [_filtered(plain(keys)[0], lambda packet: _src(packet).startswith("198.51."))]
 
 
-def missing_start(keys: TextIO) -> list[Capture]:
+def missing_start(keys: TextIO) -> list[CaptureBuilder]:
     """The capture starts after the handshake."""
     complete = plain(keys)[0]
     return [
@@ -170,7 +170,7 @@ def missing_start(keys: TextIO) -> list[Capture]:
     ]
 
 
-def _at(capture: Capture, packet: bytes) -> tuple[int, bytes]:
+def _at(capture: CaptureBuilder, packet: bytes) -> tuple[int, bytes]:
     return next(entry for entry in capture.packets if entry[1] is packet)
 
 
@@ -178,8 +178,8 @@ def _src(packet: bytes) -> str:
     return ".".join(str(byte) for byte in packet[12:16])
 
 
-def _filtered(capture: Capture, keep: Callable[[bytes], bool]) -> Capture:
-    return Capture(packets=[entry for entry in capture.packets if keep(entry[1])])
+def _filtered(capture: CaptureBuilder, keep: Callable[[bytes], bool]) -> CaptureBuilder:
+    return CaptureBuilder(packets=[entry for entry in capture.packets if keep(entry[1])])
 
 
 def snapped(original: Path, path: Path, length: int) -> Path:
@@ -219,7 +219,7 @@ SCENARIOS: dict[str, Maker] = {
 
 def make(name: str, folder: Path) -> Path:
     """Make NAME.pcap and NAME.keys in `folder`."""
-    combined = Capture()
+    combined = CaptureBuilder()
     with (folder / f"{name}.keys").open("w") as keys:
         for capture in SCENARIOS[name](keys):
             combined.packets += capture.packets

@@ -30,8 +30,8 @@ from aioquic.quic.events import QuicEvent
 from aioquic.tls import ExtensionType
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from firstflight.capture import Capture
-from lab.model import Answer
+from firstflight.capture import TcpdumpCapture
+from lab.model import HttpAnswer
 from tests.dissect.conftest import rows
 from tests.handshake.conftest import CONTACT, HOST, Http3, connect, http3
 from tests.handshake.test_http3 import segments
@@ -40,7 +40,7 @@ from tests.lab_servers.running import endpoint, running
 __all__ = ["http3"]
 STACKS = ("quiche", "quic-go", "aioquic", "http3")
 H3_NO_ERROR = 0x100  # RFC 9114 8.1
-ANSWER = Answer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), ("age", "7")))
+ANSWER = HttpAnswer(404, (("server", "lab/1"), ("cf-ray", "8f3a1b2c3d4e5f60-FRA"), ("age", "7")))
 # Both sides floor times to microseconds, so differences of two times can differ by 1 us.
 ROUNDING_US = 1
 # The tests detect a timestamp error of this size (docs/design/0013).
@@ -71,7 +71,7 @@ class PacketLog:
 
 
 @dataclass
-class Compared:
+class ComparedServer:
     """One server's rows, and its connections according to tshark (by the client's ID) and the dissector."""
 
     rows: list[dict[str, Any]]
@@ -130,7 +130,7 @@ def parameters_of(extension: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-class Asking(QuicConnectionProtocol):
+class RequestingClient(QuicConnectionProtocol):
     """An HTTP/3 client that sends one request."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -161,8 +161,10 @@ def second_client(name: str, port: int) -> PacketLog:
     async def main() -> PacketLog:
         settings = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name=name)
         settings.verify_mode = ssl.CERT_NONE
-        async with quic_connect(HOST, port, configuration=settings, create_protocol=Asking) as client:
-            assert isinstance(client, Asking)
+        async with quic_connect(
+            HOST, port, configuration=settings, create_protocol=RequestingClient
+        ) as client:
+            assert isinstance(client, RequestingClient)
             tls = client._quic.tls
             kind = ExtensionType.QUIC_TRANSPORT_PARAMETERS
             extensions = dict(tls.received_extensions or [])
@@ -177,11 +179,11 @@ def second_client(name: str, port: int) -> PacketLog:
     return asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def compared(folder: Path, names: list[str], port: int) -> Compared:
+def compared(folder: Path, names: list[str], port: int) -> ComparedServer:
     """Run the engine for these names on a server, with a capture; then run the second client."""
     capture, keys = folder / "engine.pcap", folder / "keys"
     found, secrets = [], ""
-    with Capture(
+    with TcpdumpCapture(
         capture, "lo", f"udp port {port}", snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
     ):
         # Run one name at a time, because tshark merges connections that share ports.
@@ -205,11 +207,13 @@ def compared(folder: Path, names: list[str], port: int) -> Compared:
     keys.write_text(secrets)
     dissected = {row["client_scid"]: row for row in rows(capture, "--keys", keys)}
     second = {name: second_client(name, port) for name in names}
-    return Compared(found, folder, by_tshark(capture, keys, port), dissected, second)
+    return ComparedServer(found, folder, by_tshark(capture, keys, port), dissected, second)
 
 
 @pytest.fixture(scope="module", params=STACKS)
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
+def found(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ComparedServer]:
     stack = str(request.param)
     folder = tmp_path_factory.mktemp(stack)
     if stack == "http3":
@@ -221,7 +225,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield compared(folder, [served.domain for served in endpoints], lab.port)
 
 
-def of_kind(found: Compared, kind: str) -> list[dict[str, Any]]:
+def of_kind(found: ComparedServer, kind: str) -> list[dict[str, Any]]:
     return [
         segment for row in found.rows for segment in segments(found.folder / row["domain"] / "all" / kind)
     ]
@@ -241,7 +245,7 @@ def is_value(shown: object, value: bytes) -> bool:
     return shown == value.hex()
 
 
-def test_transport_parameters(found: Compared) -> None:
+def test_transport_parameters(found: ComparedServer) -> None:
     for row in found.rows:
         assert row["outcome"] == "done", row
         log = found.tshark[row["client_cid"]]
@@ -259,7 +263,7 @@ def test_transport_parameters(found: Compared) -> None:
         ] == parameters_in(row)
 
 
-def test_a_second_client_is_sent_the_same_parameters(found: Compared) -> None:
+def test_a_second_client_is_sent_the_same_parameters(found: ComparedServer) -> None:
     for row in found.rows:
         # Flags and integers are the same for all connections to a server. Connection IDs, tokens and the
         # reserved parameters that a stack chooses at random differ for each connection.
@@ -273,7 +277,7 @@ def test_a_second_client_is_sent_the_same_parameters(found: Compared) -> None:
         assert all(is_value(shown, theirs[number]) for number, shown in ours.items())
 
 
-def test_certificates(found: Compared) -> None:
+def test_certificates(found: ComparedServer) -> None:
     described = {certificate["sha256"]: certificate for certificate in of_kind(found, "certificate")}
     for row in found.rows:
         chain = found.tshark[row["client_cid"]].certificates
@@ -295,7 +299,7 @@ def header_fields(stream: bytes) -> list[tuple[bytes, bytes]]:
     return last
 
 
-def test_header_fields(found: Compared) -> None:
+def test_header_fields(found: ComparedServer) -> None:
     responses = {response["domain"]: response for response in of_kind(found, "http3_response")}
     assert responses.keys() == {row["domain"] for row in found.rows}
     for row in found.rows:
@@ -322,7 +326,7 @@ def crossing(row: dict[str, Any], seen: dict[str, Any]) -> int | None:
     return min(later) if is_one else None
 
 
-def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
+def test_milestones_as_the_dissector_sees_them(found: ComparedServer) -> None:
     for row in found.rows:
         seen = found.dissected[row["client_cid"]]
         assert {name: row[name] for name in SAME} == {name: seen[other] for name, other in SAME.items()}
@@ -339,7 +343,7 @@ def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
 def test_times_count_from_the_sending(http3: Http3, tmp_path: Path) -> None:
     """If the send timestamp is too early, all times are later, and no time is close to the capture's."""
     targets = [(HOST, f"n{number}.http3.test", http3.port) for number in range(12)]
-    with Capture(
+    with TcpdumpCapture(
         tmp_path / "pcap",
         "lo",
         f"udp port {http3.port}",

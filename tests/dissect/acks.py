@@ -33,7 +33,7 @@ class Frame:
 
 
 @dataclass
-class Packet:
+class AckPacket:
     """A packet that tshark decrypted; `alone`: its datagram has no other packet."""
 
     side: str
@@ -56,16 +56,16 @@ class Packet:
 
 
 @dataclass
-class Capture:
+class AckCapture:
     """All packets, and each side's transport parameters as far as they are about acknowledgements."""
 
-    packets: list[Packet]
+    packets: list[AckPacket]
     parameters: dict[str, dict[str, int]]
     # Packets of each datagram, decrypted or not.
     in_datagram: dict[int, int]
 
 
-def read(capture: Path, keys: Path) -> Capture:
+def read(capture: Path, keys: Path) -> AckCapture:
     """Read a capture with one connection of QUIC version 1; AssertionError if a packet is not decrypted."""
     argv = [
         "tshark",
@@ -79,7 +79,7 @@ def read(capture: Path, keys: Path) -> Capture:
         f"tls.keylog_file:{keys}",
     ]
     done = subprocess.run(argv, capture_output=True, check=True)
-    found = Capture([], {"client": {}, "server": {}}, defaultdict(int))
+    found = AckCapture([], {"client": {}, "server": {}}, defaultdict(int))
     server_port: str | None = None
     seen = set()
     for frame in ElementTree.fromstring(done.stdout).iter("packet"):
@@ -102,7 +102,7 @@ def read(capture: Path, keys: Path) -> Capture:
                     found.parameters[side].setdefault(name, int(value))
             if _show(quic, "tls.quic.parameter.type") is not None:
                 found.parameters[side].setdefault("known", 1)
-            packet = Packet(
+            packet = AckPacket(
                 side,
                 int(seconds) * 10**9 + int(fraction.ljust(9, "0")),
                 int(length),
@@ -141,7 +141,7 @@ def _frames(quic: ElementTree.Element) -> Iterator[Frame]:
         yield frame
 
 
-def expected(capture: Capture, side: str, at: str | None) -> dict[str, Any]:
+def expected(capture: AckCapture, side: str, at: str | None) -> dict[str, Any]:
     """Return the columns of `side`'s row; `at`: where the capture was made."""
     of_side = [packet for packet in capture.packets if packet.side == side]
     peer = [packet for packet in capture.packets if packet.side != side and packet.space == "1rtt"]
@@ -215,7 +215,7 @@ def expected(capture: Capture, side: str, at: str | None) -> dict[str, Any]:
     return row | (timed if at == side else dict.fromkeys(timed)) | _bytes(of_side)
 
 
-def _story(capture: Capture, side: str) -> dict[int, tuple[set[int], int, bool]]:
+def _story(capture: AckCapture, side: str) -> dict[int, tuple[set[int], int, bool]]:
     """Return three values per ACK packet of a side: the ack-eliciting packets that it newly acknowledges, the
     number of ack-eliciting packets that arrived before it, and whether the peer's last packet before it had
     the number after the highest earlier one."""
@@ -240,9 +240,9 @@ def _story(capture: Capture, side: str) -> dict[int, tuple[set[int], int, bool]]
     return found
 
 
-def _only_acks(capture: Capture, side: str) -> list[int]:
+def _only_acks(capture: AckCapture, side: str) -> list[int]:
     """Return the IP lengths of datagrams with nothing but 1-RTT packets that only acknowledge."""
-    only: dict[int, list[Packet]] = defaultdict(list)
+    only: dict[int, list[AckPacket]] = defaultdict(list)
     for packet in capture.packets:
         if packet.side == side and packet.space == "1rtt" and packet.is_ack_only:
             only[packet.datagram].append(packet)
@@ -253,7 +253,7 @@ def _only_acks(capture: Capture, side: str) -> list[int]:
     ]
 
 
-def _bytes(packets: list[Packet]) -> dict[str, int]:
+def _bytes(packets: list[AckPacket]) -> dict[str, int]:
     frames = [frame for packet in packets for frame in packet.frames]
     found = {
         "bytes_tags": TAG_BYTES * len(packets),

@@ -115,24 +115,24 @@ def version_negotiation(versions: list[int], *, scid: bytes = ODCID) -> bytes:
 
 
 @dataclass
-class Capture:
+class CaptureBuilder:
     """Builds a capture; times in nanoseconds from its start."""
 
     client: tuple[str, int] = CLIENT
     server: tuple[str, int] = SERVER
     packets: list[tuple[int, bytes]] = field(default_factory=list)
 
-    def sent(self, at_ns: int, datagram: bytes) -> Capture:
+    def sent(self, at_ns: int, datagram: bytes) -> CaptureBuilder:
         """Add a datagram of the client."""
         self.packets.append((at_ns, udp(self.client, self.server, datagram)))
         return self
 
-    def came(self, at_ns: int, datagram: bytes) -> Capture:
+    def came(self, at_ns: int, datagram: bytes) -> CaptureBuilder:
         """Add a datagram of the server."""
         self.packets.append((at_ns, udp(self.server, self.client, datagram)))
         return self
 
-    def icmp(self, at_ns: int, kind: int, code: int) -> Capture:
+    def icmp(self, at_ns: int, kind: int, code: int) -> CaptureBuilder:
         """Add an ICMP error that quotes the client's first datagram."""
         quoted = udp(self.client, self.server, b"\xc0" + bytes(50))[: 28 if self.client[0].count(".") else 48]
         body = bytes([kind, code]) + bytes(6) + quoted

@@ -11,7 +11,7 @@ from firstflight import settings
 from reports import trace
 from tests import minimal
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_connections_are_kept_while_packets_may_come(
 
 def test_a_trace_keeps_as_many_as_the_stage(tmp_path: Path) -> None:
     in_force, _ = settings.load(minimal.write(tmp_path), ["probe.timeout_s=1"])
-    capture = Capture().sent(0, b.hello_datagram())
+    capture = CaptureBuilder().sent(0, b.hello_datagram())
     others, hello = 10_000, b.hello_datagram()
     for number in range(others):
         port = (f"192.0.{number >> 8 & 0xFF}.{number & 0xFF}", 2000 + number // 65_536)

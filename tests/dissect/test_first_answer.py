@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 from tests.dissect.conftest import rows
 
-Story = Callable[[Capture], object]
+Story = Callable[[CaptureBuilder], object]
 RETRY_CID = b"\x7e" * 8
 
 
@@ -334,7 +334,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str, tmp_path: Path) -> None:
     story, expected = STORIES[name]
-    capture = Capture().sent(0, b.hello_datagram())
+    capture = CaptureBuilder().sent(0, b.hello_datagram())
     story(capture)
     (row,) = rows(capture.write(tmp_path / "story.pcap"))
     assert {column: row[column] for column in expected} == expected
@@ -350,7 +350,7 @@ def test_every_outcome_has_a_story() -> None:
 
 
 def test_windows_can_be_set(tmp_path: Path) -> None:
-    capture = Capture().sent(0, b.hello_datagram()).came(50 * MS, b.initial(b.ack(), 0))
+    capture = CaptureBuilder().sent(0, b.hello_datagram()).came(50 * MS, b.initial(b.ack(), 0))
     capture.came(60 * MS, b.initial(b.crypto(b.server_hello()), 1)).came(75 * MS, b.handshake())
     path = capture.write(tmp_path / "windows.pcap")
     (row,) = rows(path, "--answer-window-ms", "55")
@@ -366,7 +366,7 @@ def test_windows_can_be_set(tmp_path: Path) -> None:
 def test_a_hello_over_two_datagrams(tmp_path: Path) -> None:
     """An ACK of the first half is no instant ACK; the times count from the second half."""
     hello = b.client_hello(size=1800)
-    capture = Capture()
+    capture = CaptureBuilder()
     capture.sent(0, b.initial(b.crypto(hello[:1000]), 0, from_client=True, pad_to=1252))
     capture.sent(1 * MS, b.initial(b.crypto(hello[1000:], 1000), 1, from_client=True, pad_to=1252))
     capture.came(10 * MS, b.initial(b.ack(0), 0))
@@ -379,7 +379,7 @@ def test_a_hello_over_two_datagrams(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [b.V1, b.V2])
 def test_versions(version: int, tmp_path: Path) -> None:
-    capture = Capture().sent(0, b.hello_datagram(version=version))
+    capture = CaptureBuilder().sent(0, b.hello_datagram(version=version))
     capture.came(10 * MS, b.initial(b.ack(), 0, version=version))
     (row,) = rows(capture.write(tmp_path / "version.pcap"))
     assert (row["first_answer"], row["version"]) == ("ack_only", f"{version:#010x}")
@@ -387,14 +387,14 @@ def test_versions(version: int, tmp_path: Path) -> None:
 
 def test_an_unknown_version(tmp_path: Path) -> None:
     datagram = b"\xc0" + b"\x0a\x1a\x2a\x3a" + b"\x08" + b.ODCID + b"\x08" + b.CLIENT_CID + bytes(1200)
-    capture = Capture().sent(0, datagram).came(10 * MS, b.version_negotiation([b.V1]))
+    capture = CaptureBuilder().sent(0, datagram).came(10 * MS, b.version_negotiation([b.V1]))
     (row,) = rows(capture.write(tmp_path / "grease.pcap"))
     assert (row["first_answer"], row["version_list"]) == ("version_negotiation", "0x00000001")
     assert (row["hello_time_ns"], row["client_hello_us"], row["ack_us"]) == (None, None, None)
 
 
 def test_ipv6_and_refusal_at_the_server(tmp_path: Path) -> None:
-    capture = Capture(client=("2001:db8::10", 40000), server=("2001:db8::1", 443))
+    capture = CaptureBuilder(client=("2001:db8::10", 40000), server=("2001:db8::1", 443))
     capture.sent(0, b.hello_datagram()).icmp(5 * MS, 1, 4)
     (row,) = rows(capture.write(tmp_path / "six.pcap"))
     assert (row["first_answer"], row["icmp_type"], row["icmp_code"]) == ("refused", 1, 4)
@@ -403,7 +403,7 @@ def test_ipv6_and_refusal_at_the_server(tmp_path: Path) -> None:
 
 def test_connections_of_one_five_tuple_are_distinguished(tmp_path: Path) -> None:
     other, other_client = b"\x33" * 8, b"\xcc" * 8
-    capture = Capture().sent(0, b.hello_datagram())
+    capture = CaptureBuilder().sent(0, b.hello_datagram())
     capture.sent(1 * MS, b.hello_datagram(dcid=other, keys_of=other, scid=other_client))
     capture.came(10 * MS, b.initial(b.ack(), 0))
     capture.came(12 * MS, b.initial(b.ack(), 0, keys_of=other, dcid=other_client))
@@ -418,7 +418,7 @@ def test_late_packets_make_no_new_row(tmp_path: Path) -> None:
     """After an idle connection is written, its packets are only counted."""
     from tests.dissect.conftest import dissect
 
-    capture = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    capture = CaptureBuilder().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
     capture.sent(70_000 * MS, b.hello_datagram(1)).came(70_010 * MS, b.initial(b.ack(1), 1))
     path = capture.write(tmp_path / "late.pcap")
     (row,) = rows(path)

@@ -28,17 +28,17 @@ NOT_ELICITING = {"padding", "ack", "connection_close", "application_close"}
 
 
 @dataclass(frozen=True)
-class Datagram:
+class FlightDatagram:
     """A datagram in a connection and its packets as tshark reads them."""
 
     ns: int
     from_client: bool
     length: int
-    packets: tuple[tshark.Packet, ...]
+    packets: tuple[tshark.TsharkPacket, ...]
 
 
 @cache
-def datagrams(capture: Path) -> list[Datagram]:
+def datagrams(capture: Path) -> list[FlightDatagram]:
     """Return the datagrams in a capture with one connection. The first datagram is the client's."""
     fields = ("frame.number", "frame.time_epoch", "udp.srcport", "udp.dstport", "udp.length")
     argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "fields"]
@@ -52,21 +52,21 @@ def datagrams(capture: Path) -> list[Datagram]:
         seconds, fraction = epoch.split(".")
         in_datagram = tuple(packet for packet in packets if packet.frame_number == int(number))
         ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-        found.append(Datagram(ns, source != server, int(length.split(",")[0]) - 8, in_datagram))
+        found.append(FlightDatagram(ns, source != server, int(length.split(",")[0]) - 8, in_datagram))
     return found
 
 
-def frames(packet: tshark.Packet) -> list[list[str]]:
+def frames(packet: tshark.TsharkPacket) -> list[list[str]]:
     return [text.split() for text in (packet.frames or "").split("; ") if text]
 
 
-def crypto_offsets(packet: tshark.Packet) -> set[int]:
+def crypto_offsets(packet: tshark.TsharkPacket) -> set[int]:
     """Return the offset of each byte in a packet's CRYPTO frames."""
     spans = (words[1].split("+") for words in frames(packet) if words[0] == "crypto")
     return {at for offset, length in spans for at in range(int(offset), int(offset) + int(length))}
 
 
-def initials_again(found: list[Datagram]) -> list[tuple[int, int]]:
+def initials_again(found: list[FlightDatagram]) -> list[tuple[int, int]]:
     """Return times of the client's ack-eliciting Initials without new CRYPTO bytes, and of the last with."""
     sent: set[int] = set()
     new_ns, repeated = 0, []
@@ -80,7 +80,7 @@ def initials_again(found: list[Datagram]) -> list[tuple[int, int]]:
     return repeated
 
 
-def first_ns(found: list[Datagram], kind: str, frame: str) -> int | None:
+def first_ns(found: list[FlightDatagram], kind: str, frame: str) -> int | None:
     """Return the arrival time of the server's first `frame` frame in a packet of type `kind`."""
     for datagram in (received for received in found if not received.from_client):
         for packet in (typed for typed in datagram.packets if typed.type == kind):
@@ -89,7 +89,7 @@ def first_ns(found: list[Datagram], kind: str, frame: str) -> int | None:
     return None
 
 
-def of_server_hello(row: Row, found: list[Datagram]) -> int | None:
+def of_server_hello(row: Row, found: list[FlightDatagram]) -> int | None:
     us = row["server_hello_us"]
     return (
         None
@@ -98,7 +98,7 @@ def of_server_hello(row: Row, found: list[Datagram]) -> int | None:
     )
 
 
-def connection_of(capture: Path) -> tuple[Row, list[Datagram]]:
+def connection_of(capture: Path) -> tuple[Row, list[FlightDatagram]]:
     (row,) = rows(capture, "--kind", "quic_connection")
     return row, datagrams(capture)
 
@@ -131,7 +131,7 @@ def test_a_client_hello_whose_later_bytes_come_first_is_no_probe(
     """Clients may send a ClientHello's last bytes, after its SNI, in the first of two datagrams."""
     hello = b.client_hello(size=1800)
     first = b.crypto(hello[1500:], 1500) + b.crypto(hello[:700])
-    capture = b.Capture().sent(0, b.initial(first, 0, from_client=True, pad_to=1252))
+    capture = b.CaptureBuilder().sent(0, b.initial(first, 0, from_client=True, pad_to=1252))
     if ack_ms is not None:
         capture.came(ack_ms * MS, b.initial(b.ack(), 0))
     second = b.crypto(hello[700:1500], 700)
@@ -175,7 +175,7 @@ def test_second_flight_and_request_are_those_of_the_frames(capture: Path) -> Non
     assert row["first_request_stream_us"] == expected
 
 
-def blocked_us(row: Row, found: list[Datagram]) -> int:
+def blocked_us(row: Row, found: list[FlightDatagram]) -> int:
     """Return how long the server was blocked, by another way than the dissector's: datagram by datagram."""
     first_ns = next(datagram.ns for datagram in found if not datagram.from_client)
     path_ns = min(row["rtt_min_us"] * 1000, first_ns - found[0].ns) if row["capture_side"] == "client" else 0

@@ -22,7 +22,7 @@ import pytest
 from firstflight.system import binaries
 from schemas import records
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 from tests.dissect.conftest import FIXTURES, Row, dissect, rows
 from tests.processes import pending
 from tests.waiting import until
@@ -33,7 +33,7 @@ GLOBAL_HEADER, FRAME_HEADER = 24, 16
 
 def answered(path: Path) -> Path:
     """A capture with one connection: instant ACK after 10 ms, ServerHello after 13."""
-    capture = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    capture = CaptureBuilder().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
     return capture.came(13 * MS, b.initial(b.crypto(b.server_hello()), 1)).write(path)
 
 
@@ -334,7 +334,7 @@ def test_captures_are_not_read_further_if_the_output_is_closed(tmp_path: Path) -
     """The rows of the first one cannot be written while the second one has no end."""
     fifo = tmp_path / "endless.pcap"
     os.mkfifo(fifo)
-    content = Capture().sent(0, b"x" * 100).write(tmp_path / "x.pcap").read_bytes()
+    content = CaptureBuilder().sent(0, b"x" * 100).write(tmp_path / "x.pcap").read_bytes()
     ended = threading.Event()
     # It never waits: that the dissector opens the other end, or that there is room for more.
     end = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)

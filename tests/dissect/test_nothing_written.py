@@ -17,7 +17,7 @@ from firstflight.run.run import Run
 from firstflight.system import binaries, files
 from tests import minimal
 from tests.dissect import build as b
-from tests.dissect.build import Capture
+from tests.dissect.build import CaptureBuilder
 
 REASON = "x/rows.parquet cannot be written: No space left on device (os error 28)"
 
@@ -41,12 +41,12 @@ def dissect(folder: Path) -> None:
     capture.mkdir(parents=True)
     entry = {"interface": "lo", "filter": "udp", "snaplen": 262144, "started_ns": 1, "file": "probe.pcap"}
     files.write_json(capture / "capture.json", {"captures": [entry]})
-    Capture().sent(0, b.hello_datagram()).write(capture / "probe.pcap")
+    CaptureBuilder().sent(0, b.hello_datagram()).write(capture / "probe.pcap")
     stage(run, key)
 
 
 def captured(folder: Path) -> list[Path]:
-    return [Capture().sent(0, b.hello_datagram()).write(folder / "quiche.pcap")]
+    return [CaptureBuilder().sent(0, b.hello_datagram()).write(folder / "quiche.pcap")]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_another_train_gap_is_another_answer() -> None:
 
 
 def test_each_direction_has_a_row_and_silence_ends_it(tmp_path: Path) -> None:
-    capture = b.Capture()
+    capture = b.CaptureBuilder()
     for at in (0, 50_000, 150_000, 100 * 10**9):
         capture.sent(at, b"x" * 100)
     capture.came(b.MS, b"y" * 50)

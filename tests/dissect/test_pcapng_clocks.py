@@ -18,7 +18,7 @@ TSRESOL, TSOFFSET = 9, 14
 
 
 @dataclass
-class Clock:
+class InterfaceClock:
     """if_tsresol, the conversion of nanoseconds to its unit, and if_tsoffset in seconds."""
 
     resolution: int
@@ -26,12 +26,12 @@ class Clock:
     offset_s: int = 0
 
 
-MICRO = Clock(6, lambda ns: ns // 1000)
-NANO = Clock(9, lambda ns: ns)
-PICO = Clock(12, lambda ns: ns * 1000, 1_700_000_000)
-TWOS = Clock(0x80 | 32, lambda ns: -(-(ns << 32) // 10**9), 1_700_000_000)
-LATER = Clock(9, lambda ns: ns, 1_000_000_000)
-EARLIER = Clock(6, lambda ns: ns // 1000, -5000)
+MICRO = InterfaceClock(6, lambda ns: ns // 1000)
+NANO = InterfaceClock(9, lambda ns: ns)
+PICO = InterfaceClock(12, lambda ns: ns * 1000, 1_700_000_000)
+TWOS = InterfaceClock(0x80 | 32, lambda ns: -(-(ns << 32) // 10**9), 1_700_000_000)
+LATER = InterfaceClock(9, lambda ns: ns, 1_000_000_000)
+EARLIER = InterfaceClock(6, lambda ns: ns // 1000, -5000)
 
 
 def block(order: str, kind: int, body: bytes) -> bytes:
@@ -40,7 +40,7 @@ def block(order: str, kind: int, body: bytes) -> bytes:
 
 
 def section(
-    order: str, link: int, clocks: list[Clock], frames: list[tuple[int, bytes]], kind: int = PACKET
+    order: str, link: int, clocks: list[InterfaceClock], frames: list[tuple[int, bytes]], kind: int = PACKET
 ) -> bytes:
     """Return a section with an interface per clock. Frames alternate between them, in blocks of `kind`."""
     out = block(order, SECTION, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
@@ -89,7 +89,7 @@ def times_by_tshark(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("clock", [MICRO, NANO, PICO, TWOS, LATER, EARLIER])
-def test_a_clock(order: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_clock(order: str, clock: InterfaceClock, tmp_path: Path) -> None:
     expected, link, frames = recorded(tmp_path)
     path = tmp_path / "one.pcapng"
     path.write_bytes(section(order, link, [clock], frames))

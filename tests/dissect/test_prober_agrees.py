@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from tests.dissect.conftest import Row, rows
 from tests.lab_servers import conftest as servers
-from tests.lab_servers.running import HOST, Running
+from tests.lab_servers.running import HOST, RunningServer
 from tests.lab_servers.test_outcomes import AIOQUIC, QUICGO, QUICHE, ROGUE, probe
 
 quiche, aioquic, quicgo, rogue = servers.quiche, servers.aioquic, servers.quicgo, servers.rogue
@@ -76,10 +76,10 @@ def test_rows_agree(request: pytest.FixtureRequest, tmp_path: Path, name: str, m
         assert moved and all(moved), (column, fault_us)
 
 
-def _probed(folder: Path, server: Running, modes: Iterable[str]) -> list[tuple[Row, Row]]:
+def _probed(folder: Path, server: RunningServer, modes: Iterable[str]) -> list[tuple[Row, Row]]:
     """Probe these names, captured; return the rows of prober and dissector."""
     bpf = f"(udp port {server.port}) or icmp"
-    with Capture(
+    with TcpdumpCapture(
         folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
     ):
         found = probe(folder, server, list(modes))
@@ -125,7 +125,7 @@ def _wrong_times(prober: Row, dissector: Row) -> dict[str, object]:
 
 def test_refused(tmp_path: Path) -> None:
     """No server: the system answers with ICMP."""
-    with Capture(
+    with TcpdumpCapture(
         tmp_path / "probe.pcap",
         "lo",
         "udp port 9 or icmp",
@@ -134,7 +134,7 @@ def test_refused(tmp_path: Path) -> None:
         drain_s=1.2,
         max_bytes=1 << 30,
     ):
-        found = probe(tmp_path, Running("rogue", 9, tmp_path, None), ["nobody.test"])  # type: ignore[arg-type]
+        found = probe(tmp_path, RunningServer("rogue", 9, tmp_path, None), ["nobody.test"])  # type: ignore[arg-type]
     (row,) = rows(tmp_path / "probe.pcap")
     assert found["nobody.test"]["outcome"] == row["first_answer"] == "refused"
     assert (row["server_ip"], row["server_port"], row["icmp_type"], row["icmp_code"]) == (HOST, 9, 3, 3)

@@ -21,7 +21,7 @@ from schemas import records
 from store.load.record_file import RecordFile
 from tests import minimal
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 from tests.dissect.conftest import FIXTURES
 
 
@@ -35,10 +35,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     entry = {"interface": "lo", "filter": "udp", "snaplen": 262144, "started_ns": 1}
     names = ("probe.pcap", "probe-2.pcap")
     files.write_json(folder / "capture.json", {"captures": [entry | {"file": name} for name in names]})
-    first = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    first = CaptureBuilder().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
     # Within the default window of 3 s, but not within this run's.
     first.came(900 * MS, b.initial(b.crypto(b.server_hello()), 1)).write(folder / names[0])
-    Capture(client=("192.0.2.11", 4)).sent(0, b.hello_datagram()).write(folder / names[1])
+    CaptureBuilder(client=("192.0.2.11", 4)).sent(0, b.hello_datagram()).write(folder / names[1])
     return run
 
 

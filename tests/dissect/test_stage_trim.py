@@ -21,7 +21,7 @@ from firstflight.system import binaries, files
 from schemas import records
 from tests import minimal, self_killing
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 from tests.dissect.conftest import dissect, rows
 from tests.waiting import until
 
@@ -29,9 +29,9 @@ NAMES = ("probe.pcap", "probe-2.pcap")
 OTHER_CID = b"\xc2" * 8
 
 
-def answered(cid: bytes, port: int) -> Capture:
+def answered(cid: bytes, port: int) -> CaptureBuilder:
     """A probe with an answer; its last packets are Handshake packets."""
-    made = Capture(client=("192.0.2.11", port)).sent(0, b.hello_datagram(0, scid=cid))
+    made = CaptureBuilder(client=("192.0.2.11", port)).sent(0, b.hello_datagram(0, scid=cid))
     hello = b.initial(b.ack() + b.crypto(b.server_hello()), 0, dcid=cid)
     made.came(10 * MS, hello + b.handshake(1000).replace(b.CLIENT_CID, cid))
     return made.came(11 * MS, b.handshake(1100).replace(b.CLIENT_CID, cid))

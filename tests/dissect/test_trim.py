@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.dissect import build as b
-from tests.dissect.build import MS, Capture
+from tests.dissect.build import MS, CaptureBuilder
 from tests.dissect.conftest import dissect, rows
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -104,9 +104,9 @@ def test_a_trimmed_capture_has_no_more_rows_with_keys_than_a_cut_one(tmp_path: P
     assert row["payload_bytes_server"] is None and row["certificate_bytes"] is None
 
 
-def story() -> Capture:
+def story() -> CaptureBuilder:
     """An answered probe, an instant ACK and a late Handshake packet; ICMP, another protocol."""
-    capture = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    capture = CaptureBuilder().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
     capture.came(12 * MS, b.initial(b.crypto(b.server_hello()), 1) + b.handshake(900))
     capture.came(13 * MS, b.handshake(1100)).came(14 * MS, b.handshake(300) + b.handshake(200))
     capture.icmp(20 * MS, 3, 3)
@@ -126,7 +126,7 @@ def test_only_what_cannot_be_decrypted_is_missing(tmp_path: Path) -> None:
 
 def test_other_captures_of_the_same_datagrams_are_still_cut(tmp_path: Path) -> None:
     """With one byte less or more than a trimmed record has, the capture counts as cut at that answer."""
-    early = Capture().sent(0, b.hello_datagram()).came(5 * MS, b.handshake(500))
+    early = CaptureBuilder().sent(0, b.hello_datagram()).came(5 * MS, b.handshake(500))
     early.came(10 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 0))
     capture = early.write(tmp_path / "probe.pcap")
     copy = trim(capture, tmp_path / "trimmed")
@@ -196,7 +196,7 @@ def test_a_copy_replaces_nothing(name: str, tmp_path: Path) -> None:
 
 def test_padding_is_restored_exactly(tmp_path: Path) -> None:
     """If only padding was trimmed, the restored file equals the original."""
-    made = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
+    made = CaptureBuilder().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
     made.came(12 * MS, b.initial(b.crypto(b.server_hello()), 1, pad_to=600) + bytes(400))
     capture = made.sent(30 * MS, b.initial(b.close(0, b""), 1, from_client=True, pad_to=1200)).write(
         tmp_path / "probe.pcap"
@@ -246,7 +246,7 @@ def initials(capture: Path) -> list[str]:
 
 
 def test_a_damaged_record_is_reported_and_counts_as_cut(tmp_path: Path) -> None:
-    made = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
+    made = CaptureBuilder().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0, pad_to=1200))
     capture = made.write(tmp_path / "probe.pcap")
     copy = trim(capture, tmp_path / "trimmed")
     content = bytearray(copy.read_bytes())
@@ -270,7 +270,7 @@ def test_a_damaged_record_is_reported_and_counts_as_cut(tmp_path: Path) -> None:
 
 def test_without_the_mark_of_its_file_such_a_record_is_one_that_the_capture_cut(tmp_path: Path) -> None:
     """So no server can make a capture with a small snap length hold a datagram that it did not send."""
-    capture = Capture().sent(0, b.hello_datagram()).write(tmp_path / "probe.pcap")
+    capture = CaptureBuilder().sent(0, b.hello_datagram()).write(tmp_path / "probe.pcap")
     copy = trim(capture, tmp_path / "trimmed")
     content = bytearray(copy.read_bytes())
     content[12:16] = bytes(4)

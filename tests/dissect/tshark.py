@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Packet:
+class TsharkPacket:
     """A QUIC packet. `frames` has quic_packet's notation, or is null if tshark did not decrypt the packet."""
 
     frame_number: int
@@ -27,7 +27,7 @@ UNREAD = "unread"
 TYPES = {"0": "initial", "1": "0rtt", "2": "handshake", "3": "retry"}
 
 
-def packets(capture: Path, keys: Path | None = None) -> list[Packet]:
+def packets(capture: Path, keys: Path | None = None) -> list[TsharkPacket]:
     """Return packets in a capture in QUIC version 1, in order; decrypted with the key log `keys`."""
     argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
     if keys is not None:
@@ -36,7 +36,7 @@ def packets(capture: Path, keys: Path | None = None) -> list[Packet]:
     return list(_packets(ElementTree.fromstring(done.stdout)))
 
 
-def _packets(root: ElementTree.Element) -> Iterator[Packet]:
+def _packets(root: ElementTree.Element) -> Iterator[TsharkPacket]:
     for frame in root.iter("packet"):
         number = int(_show(frame.find("proto[@name='frame']"), "frame.number") or 0)
         for quic in frame.findall("proto[@name='quic']"):
@@ -46,12 +46,12 @@ def _packets(root: ElementTree.Element) -> Iterator[Packet]:
             if short and _show(quic, "quic.fixed_bit") == "0":
                 continue
             if "quic.coalesced_padding_data" in names:
-                yield Packet(number, UNREAD, None, None, None, int(quic.get("size") or 0), None)
+                yield TsharkPacket(number, UNREAD, None, None, None, int(quic.get("size") or 0), None)
                 continue
             kind = "1rtt" if short else TYPES[_show(quic, "quic.long.packet_type") or ""]
             packet_number = _show(quic, "quic.packet_number")
             frames = [_frame(field) for field in quic.iter("field") if field.get("name") == "quic.frame"]
-            yield Packet(
+            yield TsharkPacket(
                 frame_number=number,
                 type=kind,
                 dcid=None if short else _hex(quic, "quic.dcid"),

@@ -20,7 +20,7 @@ _INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageCommand:
     """A command on a page: the words up to a pipe, and the lines of output below it."""
 
     page: str
@@ -31,19 +31,19 @@ class Shown:
         return f"{self.page}: {' '.join(self.words)}"
 
 
-def commands(path: Path) -> Iterator[Shown]:
+def commands(path: Path) -> Iterator[PageCommand]:
     """Yield a page's commands: lines of `sh` blocks, and lines after `$` in indented blocks."""
     text = path.read_text(encoding="utf-8")
     name = path.relative_to(ROOT).as_posix()
     for block in _FENCED.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             if words := _words(line):
-                yield Shown(name, words)
+                yield PageCommand(name, words)
     for block in _INDENTED.findall(text):
         lines = re.sub(r"^ {4}", "", block, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
         for first, last in pairwise([*starts, len(lines)]):
-            yield Shown(name, _words(lines[first][2:]), tuple(lines[first + 1 : last]))
+            yield PageCommand(name, _words(lines[first][2:]), tuple(lines[first + 1 : last]))
 
 
 def _words(line: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 from cli import main
 from firstflight.system import binaries
-from tests.docs.pages import PAGES, ROOT, Shown, commands
+from tests.docs.pages import PAGES, ROOT, PageCommand, commands
 
 SHOWN = [shown for page in PAGES for shown in commands(page)]
 # System programs that pages use.
@@ -100,4 +100,6 @@ def test_query_names_of_the_guide_exist() -> None:
 
 
 def test_commands_are_parsed() -> None:
-    assert Shown("README.md", ("make", "demo")) in [Shown(command.page, command.words) for command in SHOWN]
+    assert PageCommand("README.md", ("make", "demo")) in [
+        PageCommand(command.page, command.words) for command in SHOWN
+    ]

@@ -12,20 +12,20 @@ from firstflight import settings
 from firstflight.run.run import Run
 from tests.campaign_loopback.world import mrt_table
 from tests.download.runs import FILES, SETS
-from tests.download.world import World
+from tests.download.world import DownloadWorld
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadWorld]:
     """Return a vantage point and a server, up."""
     folder: Path = tmp_path_factory.mktemp("world")
     folder.chmod(0o755)
-    with World(folder) as raised:
+    with DownloadWorld(folder) as raised:
         yield raised
 
 
 @pytest.fixture
-def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+def run(world: DownloadWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """Return a function that makes a run with a prepared routing table; it takes further settings."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from firstflight.run.run import Run
-from tests.download.world import SERVER_V4, SERVER_V6, World
+from tests.download.world import SERVER_V4, SERVER_V6, DownloadWorld
 from tests.waiting import until
 
 SETS = ["bl", "all14"]
@@ -15,7 +15,7 @@ HERE = ("--vantage", "here", "--repetition", "1", "--here")
 FILES = [("small", SERVER_V4), ("one", SERVER_V6), ("small", "")]
 
 
-def stage(world: World, run: Run, *more: str) -> str:
+def stage(world: DownloadWorld, run: Run, *more: str) -> str:
     done = world.run("stage", "download", "--run", run.id, *HERE, *more)
     assert done.returncode == 0, done.stderr
     return done.stderr

@@ -12,13 +12,13 @@ from reports import query
 from schemas import records
 from store import migrate, open_store
 from store.load import loader
-from tests.download.world import SERVER_V4, World
+from tests.download.world import SERVER_V4, DownloadWorld
 
 STAMPS = {"run": "20261120T063905Z-a1b2c3", "vantage": "here", "repetition": 1, "tool_version": "0.1.0+test"}
 
 
 def test_both_sides_of_a_real_download_reach_the_store(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: DownloadWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "captures"
     found, done = world.download(tmp_path, [("one", SERVER_V4)], "bl,quiche", "--capture", folder)

@@ -14,7 +14,7 @@ import pytest
 
 from firstflight.run.run import Run
 from tests.download.runs import FILES, HERE, SETS, child_of, pause, stage, wait_for_answers
-from tests.download.world import World
+from tests.download.world import DownloadWorld
 
 PLANNED = len(FILES) * (1 + len(SETS))
 
@@ -28,7 +28,7 @@ def every_download_is_one_row(run: Run) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", ["warmup", "bl"])
-def test_a_capture_that_dies(world: World, run: Callable[..., Run], name: str) -> None:
+def test_a_capture_that_dies(world: DownloadWorld, run: Callable[..., Run], name: str) -> None:
     """The stage uses the packets captured until then. It stops at the next download that needs the capture,
     and the next start does the remaining downloads."""
     made = run("fixed_order = true")
@@ -64,7 +64,7 @@ cp -a {folder}/. {kept}
 """
 
 
-def test_a_full_disk(world: World, run: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_full_disk(world: DownloadWorld, run: Callable[..., Run], tmp_path: Path) -> None:
     """Captures of the first downloads fill the disk. With free space, the next start does the others."""
     made = run()
     folder = made.layout.stage("download", made.key("here", 1))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from downloader.option_sets import SETS
-from tests.download.world import NAME, RTT_US, SERVER_V4, SERVER_V6, SIZES, TCP_ONLY, World
+from tests.download.world import NAME, RTT_US, SERVER_V4, SERVER_V6, SIZES, TCP_ONLY, DownloadWorld
 from tests.waiting import until
 
 TCP = "bl,ecn,sack,ws14,ws14_sack,ws14_ecn,all14,all7,all14_h2"
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(world: World, folder: Path) -> list[dict[str, Any]]:
+def rows(world: DownloadWorld, folder: Path) -> list[dict[str, Any]]:
     """All sets, of two files, one over IPv4 and one over IPv6."""
     files = [("one", SERVER_V4), ("twenty", SERVER_V6)]
     found, done = world.download(
@@ -48,7 +48,7 @@ def rows(world: World, folder: Path) -> list[dict[str, Any]]:
 )
 @pytest.mark.parametrize("name", ["warmup", *TCP.split(","), *QUIC.split(",")])
 def test_every_set(
-    world: World, rows: list[dict[str, Any]], name: str, path: str, ip: str, outcome: str, body: int
+    world: DownloadWorld, rows: list[dict[str, Any]], name: str, path: str, ip: str, outcome: str, body: int
 ) -> None:
     row = by_set(rows, world.url(path))[name]
     assert (row["outcome"], row["detail"], row["ip"], row["domain"]) == (outcome, None, ip, NAME)
@@ -67,7 +67,9 @@ def test_every_set(
 
 
 @pytest.mark.parametrize("name", ["warmup", *TCP.split(",")])
-def test_options_of_tcp_are_those_of_the_set(world: World, rows: list[dict[str, Any]], name: str) -> None:
+def test_options_of_tcp_are_those_of_the_set(
+    world: DownloadWorld, rows: list[dict[str, Any]], name: str
+) -> None:
     """The server's kernel agrees to exactly the offered options (RFC 9293, 7323, 2018, 3168)."""
     option_set, row = SETS[name], by_set(rows, world.url("one"))[name]
     assert row["options_as_set"] is True
@@ -81,7 +83,7 @@ def test_options_of_tcp_are_those_of_the_set(world: World, rows: list[dict[str, 
 
 
 @pytest.mark.parametrize("name", QUIC.split(","))
-def test_quic_has_its_capture(world: World, rows: list[dict[str, Any]], name: str) -> None:
+def test_quic_has_its_capture(world: DownloadWorld, rows: list[dict[str, Any]], name: str) -> None:
     row = by_set(rows, world.url("one"))[name]
     assert row["options_as_set"] is None
     assert row["capture_file"] == f"{name}.pcap"
@@ -102,7 +104,7 @@ def test_times_are_in_their_order(rows: list[dict[str, Any]]) -> None:
         assert row["started_at"] <= row["flow_started_at"] <= row["started_at"] + row["duration_us"] * 1000
 
 
-def test_without_scaling_a_window_is_64_kib(world: World, rows: list[dict[str, Any]]) -> None:
+def test_without_scaling_a_window_is_64_kib(world: DownloadWorld, rows: list[dict[str, Any]]) -> None:
     """1 MB takes at least 16 round trips of 65,535 bytes, whatever the congestion window does.
 
     test_throughput checks that a set with window scaling needs less time. There the link's log has the
@@ -114,7 +116,7 @@ def test_without_scaling_a_window_is_64_kib(world: World, rows: list[dict[str, A
 
 @pytest.mark.parametrize("name", ["warmup", *TCP.split(","), *QUIC.split(",")])
 def test_throughput_is_that_of_the_capture(
-    world: World, folder: Path, rows: list[dict[str, Any]], name: str
+    world: DownloadWorld, folder: Path, rows: list[dict[str, Any]], name: str
 ) -> None:
     """Both directions' IP packets, handshake and headers included, over their time, as tshark reads them."""
     row = by_set(rows, world.url("one"))[name]
@@ -133,7 +135,7 @@ def test_throughput_is_that_of_the_capture(
     assert row["anrw_throughput_bps"] == pytest.approx(throughput, rel=1e-6)
 
 
-def test_the_warmup_is_first_and_the_rest_is_drawn(world: World, tmp_path: Path) -> None:
+def test_the_warmup_is_first_and_the_rest_is_drawn(world: DownloadWorld, tmp_path: Path) -> None:
     sets = ["bl", "ecn", "sack", "ws14", "all14"]
 
     def orders(folder: Path, *more: object) -> list[list[str]]:
@@ -163,7 +165,7 @@ def test_the_warmup_is_first_and_the_rest_is_drawn(world: World, tmp_path: Path)
     ],
 )
 def test_a_run_whose_warmup_fails(
-    world: World, tmp_path: Path, path: str, ip: str, first: str, others: str
+    world: DownloadWorld, tmp_path: Path, path: str, ip: str, first: str, others: str
 ) -> None:
     blocked = tmp_path / "blocked.txt"
     blocked.write_text("198.18.9.77\n")
@@ -180,7 +182,7 @@ def test_a_run_whose_warmup_fails(
         assert found[0]["tls_verified"] is False
 
 
-def test_a_contact_that_is_not_ascii(world: World, tmp_path: Path) -> None:
+def test_a_contact_that_is_not_ascii(world: DownloadWorld, tmp_path: Path) -> None:
     log = world.folder / "access.log"
     before = len(log.read_text().splitlines())
     found, done = world.download(
@@ -196,7 +198,7 @@ def test_a_contact_that_is_not_ascii(world: World, tmp_path: Path) -> None:
     assert all("(J?rg <j@x.test>)" in line for line in requests())
 
 
-def test_a_server_without_quic(world: World, tmp_path: Path) -> None:
+def test_a_server_without_quic(world: DownloadWorld, tmp_path: Path) -> None:
     url = f"https://{NAME}:{TCP_ONLY}/small"
     found, done = world.download(tmp_path / "run", [(url, SERVER_V4)], f"bl,{QUIC}", "--timeout", 5)
     assert done.returncode == 0, done.stderr
@@ -208,7 +210,7 @@ def test_a_server_without_quic(world: World, tmp_path: Path) -> None:
     assert by_set(found, url)["bl"]["detail"] is None
 
 
-def test_a_missing_file_over_http3(world: World, tmp_path: Path) -> None:
+def test_a_missing_file_over_http3(world: DownloadWorld, tmp_path: Path) -> None:
     """nginx has it and promises HTTP/3; the server of HTTP/3 answers, and does not have it."""
     found, done = world.download(tmp_path / "run", [("tcp_only", SERVER_V4)], "bl,libcurl")
     assert done.returncode == 0, done.stderr
@@ -219,14 +221,14 @@ def test_a_missing_file_over_http3(world: World, tmp_path: Path) -> None:
     assert rows["libcurl"]["detail"] == "HEAD over HTTP/3 brings status 404"
 
 
-def test_without_a_quic_set_http3_is_not_requested(world: World, tmp_path: Path) -> None:
+def test_without_a_quic_set_http3_is_not_requested(world: DownloadWorld, tmp_path: Path) -> None:
     found, done = world.download(tmp_path / "run", [("small", SERVER_V4)], "bl", "--capture", tmp_path / "t")
     assert done.returncode == 0, done.stderr
     assert [row["quic_capable"] for row in found] == [None, None]
     assert not (tmp_path / "t" / "head.log").exists()
 
 
-def test_a_file_that_changes(world: World, tmp_path: Path) -> None:
+def test_a_file_that_changes(world: DownloadWorld, tmp_path: Path) -> None:
     """nginx makes ETag and length of the file as it is: between two downloads it is replaced."""
     changing = world.folder / "www" / "changing"
     changing.write_bytes(b"1" * 1000)
@@ -248,7 +250,7 @@ def test_a_file_that_changes(world: World, tmp_path: Path) -> None:
     assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["done", "changed", "changed"]
 
 
-def test_ctrl_c_leaves_a_row_for_each_download(world: World, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_row_for_each_download(world: DownloadWorld, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"url,ip\n{world.url('small')},{SERVER_V4}\n")
     process = world.start(
         *("download", "--targets", tmp_path / "t.csv", "--sets", "bl,ecn,sack", "--roots", world.roots),
@@ -265,7 +267,7 @@ def test_ctrl_c_leaves_a_row_for_each_download(world: World, tmp_path: Path) -> 
     assert found == ["done", "skipped", "skipped", "skipped"]
 
 
-def test_nothing_of_the_machine_is_changed(world: World, tmp_path: Path) -> None:
+def test_nothing_of_the_machine_is_changed(world: DownloadWorld, tmp_path: Path) -> None:
     """A download leaves the vantage point's network settings, links and rules unchanged."""
     script = (
         "sysctl -a 2>/dev/null | grep '^net' | grep -v 'conntrack_count\\|conntrack_buckets'; "
@@ -288,7 +290,7 @@ def test_nothing_of_the_machine_is_changed(world: World, tmp_path: Path) -> None
     ],
 )
 def test_wrong_use(
-    world: World, tmp_path: Path, arguments: tuple[str, ...], status: int, message: str
+    world: DownloadWorld, tmp_path: Path, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
     _, done = world.download(tmp_path / "run", [("small", SERVER_V4)], "bl", *arguments)
     assert (done.returncode, done.stdout) == (status, "")
@@ -296,7 +298,7 @@ def test_wrong_use(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_without_contact_nothing_is_sent(world: World, tmp_path: Path) -> None:
+def test_without_contact_nothing_is_sent(world: DownloadWorld, tmp_path: Path) -> None:
     targets = tmp_path / "t.csv"
     targets.write_text("url,ip\nhttps://example.com/,203.0.113.9\n")
     done = world.run("download", "--targets", targets)
@@ -304,13 +306,13 @@ def test_without_contact_nothing_is_sent(world: World, tmp_path: Path) -> None:
     assert "a contact is needed: 203.0.113.9" in done.stderr
 
 
-def test_a_budget_without_sending(world: World, tmp_path: Path) -> None:
+def test_a_budget_without_sending(world: DownloadWorld, tmp_path: Path) -> None:
     _, done = world.download(tmp_path / "run", [("small", SERVER_V4)], "bl,all14", "--dry-run")
     assert done.returncode == 0
     assert done.stdout.startswith("1 files, 3 downloads of each: at most 30 MiB and 0.0 hours")
 
 
-def test_rejected_lines_are_named(world: World, tmp_path: Path) -> None:
+def test_rejected_lines_are_named(world: DownloadWorld, tmp_path: Path) -> None:
     files = [("small", SERVER_V4), ("http://a.test/", SERVER_V4), ("small", "x"), ("one", SERVER_V4)]
     found, done = world.download(tmp_path / "run", files, "bl")
     assert done.returncode == 1

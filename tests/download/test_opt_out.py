@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.egress import current
-from tests.download.world import NAME, SERVER_V4, World
+from tests.download.world import NAME, SERVER_V4, DownloadWorld
 from tests.waiting import until
 
 # Without window scaling 10 MiB take at least 160 round trips: 16 s, in which the test must act.
@@ -21,15 +21,15 @@ SETS = f"{LONG},all14,quiche,libcurl"
 
 
 @pytest.fixture
-def distant(tmp_path: Path) -> Iterator[World]:
+def distant(tmp_path: Path) -> Iterator[DownloadWorld]:
     """Return a vantage point and a server that is far away, up."""
     folder = tmp_path / "world"
     folder.mkdir(mode=0o755)
-    with World(folder, RTT_US) as raised:
+    with DownloadWorld(folder, RTT_US) as raised:
         yield raised
 
 
-def test_a_download_that_is_under_way_is_broken_off(distant: World, tmp_path: Path) -> None:
+def test_a_download_that_is_under_way_is_broken_off(distant: DownloadWorld, tmp_path: Path) -> None:
     listed, targets, capture_folder = tmp_path / "optout", tmp_path / "files.csv", tmp_path / "kept"
     listed.write_text("# nobody yet\n")
     targets.write_text(f"url,ip\n{distant.url('twenty')},{SERVER_V4}\n")

@@ -13,8 +13,8 @@ import pytest
 
 from downloader import downloads, option_sets, outcome, session, targets
 from downloader.clients import curl
-from downloader.clients.contract import Answer, Request
-from downloader.http3 import Asker, Capable
+from downloader.clients.contract import ClientAnswer, Request
+from downloader.http3 import Capable, HeadClient
 from downloader.option_sets import SETS
 from downloader.session import Limits, Session, Withdrawn
 from downloader.worker import Worker
@@ -133,10 +133,10 @@ def test_sets_that_are_refused(text: str) -> None:
         option_sets.chosen(text)
 
 
-def answer(end: str = "complete", status: int | None = 200, body: int = 10, **more: Any) -> Answer:
+def answer(end: str = "complete", status: int | None = 200, body: int = 10, **more: Any) -> ClientAnswer:
     """Return an answer from a client."""
     given: dict[str, Any] = {"content_length": 10, "headers": {}} | more
-    return Answer(end, status=status, body_bytes=body, **given)
+    return ClientAnswer(end, status=status, body_bytes=body, **given)
 
 
 def flow(**more: Any) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def flow(**more: Any) -> dict[str, Any]:
         (answer(headers={"etag": "a", "last-modified": "then"}), "done"),
     ],
 )
-def test_an_outcome(found: Answer, expected: str) -> None:
+def test_an_outcome(found: ClientAnswer, expected: str) -> None:
     warmup = answer(headers={"etag": "a", "last-modified": "then"})
     assert outcome.of(found, warmup, SETS["all14"], flow()) == expected
 
@@ -184,7 +184,7 @@ def test_an_outcome(found: Answer, expected: str) -> None:
         ("bl", answer("blocked"), "blocked"),
     ],
 )
-def test_the_outcome_of_the_rest_of_a_run(name: str, found: Answer, expected: str | None) -> None:
+def test_the_outcome_of_the_rest_of_a_run(name: str, found: ClientAnswer, expected: str | None) -> None:
     assert outcome.of_rest(SETS[name], found) == expected
 
 
@@ -224,7 +224,7 @@ def test_options_are_held_against_the_syn(more: dict[str, Any], as_set: bool | N
     ],
 )
 def test_what_limits_a_client(
-    found: Answer, more: dict[str, Any], drops: int | None, limited: bool | None
+    found: ClientAnswer, more: dict[str, Any], drops: int | None, limited: bool | None
 ) -> None:
     assert outcome.client_limited(found, flow(**more), drops) is limited
 
@@ -233,11 +233,11 @@ def test_lines_of_clients() -> None:
     request = Request("https://a.test/", HOST, "192.0.2.1", 443, "/", "x", 1.5, 10, "roots.pem")
     assert Request.of(request.line()) == request
     reply = answer(headers={"etag": "a"})
-    assert Answer.of(reply.line()) == reply
+    assert ClientAnswer.of(reply.line()) == reply
     too_long = b'{"end":"short","content_length":9223372036854775808}'
     for line in (b"", b"{}", b"[]", b'{"end":"good"}', b"x\n", too_long):
         with pytest.raises(FirstflightError, match="no answer"):
-            Answer.of(line)
+            ClientAnswer.of(line)
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_bytes_of_a_server_in_a_message_of_libcurl_fit_into_a_row(tmp_path: Path
         request = Request(f"{host.url}/", HOST, "127.0.0.1", port, "/", "x", 30.0, 10, str(host.authority))
         found = curl.answer(request, Permitted([], [], ["127.0.0.0/8"]))
     assert found.end == "failed" and "Transfer-Encoding" in (found.detail or ""), found
-    detail = Answer.of(found.line()).detail
+    detail = ClientAnswer.of(found.line()).detail
     assert pa.array([detail]).to_pylist() == [detail] and detail is not None and "a?b" in detail
 
 
 def test_a_download_that_is_refused_has_no_times() -> None:
     request = Request("https://a.test/", HOST, "127.0.0.1", 443, "/", "x", 5.0, 10, "roots.pem")
-    assert curl.answer(request, Permitted([], [])) == Answer("blocked", detail="its address is special")
+    assert curl.answer(request, Permitted([], [])) == ClientAnswer("blocked", detail="its address is special")
 
 
 def test_unfinished_downloads_of_a_killed_session(tmp_path: Path) -> None:
@@ -363,10 +363,12 @@ def test_no_client_requests_a_listed_target(tmp_path: Path) -> None:
     target = targets.of(2, "https://www.a.test/", "127.0.0.1", "a.test")
     listed.write_text("# nobody any more\n")
     no_worker = cast(Worker, None)
-    assert downloads._answer(no_worker, target, quiche) == Answer("blocked", detail="its name is on a list")
+    assert downloads._answer(no_worker, target, quiche) == ClientAnswer(
+        "blocked", detail="its name is on a list"
+    )
     assert downloads._target is None
     # It is not requested over HTTP/3 either, so a missing file is not detected.
-    downloads._asker = cast(Asker, object())
+    downloads._asker = cast(HeadClient, object())
     assert downloads._ask(target) is None and downloads._target is None
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from downloader import draw, targets
-from downloader.shared_limits import Turn
+from downloader.shared_limits import DownloadTurn
 from downloader.targets import Target
 from firstflight.errors import InputError
 
@@ -33,7 +33,7 @@ def cdn_of(ip: str) -> str | None:
 def test_groups_are_drawn_and_never_filled(
     per_cdn: int | None, others: int | None, sizes: tuple[int, ...]
 ) -> None:
-    chosen, groups = draw.drawn(FILES, cdn_of, 7, per_cdn, others)
+    chosen, groups = draw.sampled_targets(FILES, cdn_of, 7, per_cdn, others)
     assert groups == {"A": 10, "B": 3, "Others": 7}
     drawn = [cdn_of(target.ip) for target in chosen]
     assert tuple(drawn.count(cdn) for cdn in ("A", "B", None)) == sizes
@@ -41,12 +41,12 @@ def test_groups_are_drawn_and_never_filled(
 
 
 def test_the_seed_draws() -> None:
-    first = draw.drawn(FILES, cdn_of, 1, 5, 5)[0]
-    assert first == draw.drawn(reversed(FILES), cdn_of, 1, 5, 5)[0]
-    assert any(first != draw.drawn(FILES, cdn_of, seed, 5, 5)[0] for seed in range(2, 6))
+    first = draw.sampled_targets(FILES, cdn_of, 1, 5, 5)[0]
+    assert first == draw.sampled_targets(reversed(FILES), cdn_of, 1, 5, 5)[0]
+    assert any(first != draw.sampled_targets(FILES, cdn_of, seed, 5, 5)[0] for seed in range(2, 6))
 
 
-def starts(turn: Turn, target: Target, end: float) -> list[float]:
+def starts(turn: DownloadTurn, target: Target, end: float) -> list[float]:
     """Return the start times (s) for a vantage point that starts whenever it may."""
     found, now = [], 0.0
     while (now := now + turn.begins_in(target, now)) < end:
@@ -59,21 +59,23 @@ def starts(turn: Turn, target: Target, end: float) -> list[float]:
 @pytest.mark.parametrize("target", FILES[:4], ids=str)
 def test_runs_from_all_vantage_points_are_a_pause_apart(of: int, target: Target) -> None:
     pause = 3.0
-    moments_by_vantage = [starts(Turn(index, of, pause), target, 200.0) for index in range(of)]
+    moments_by_vantage = [starts(DownloadTurn(index, of, pause), target, 200.0) for index in range(of)]
     assert all(moments_by_vantage), "each has its turns"
     marked = sorted((moment, index) for index, moments in enumerate(moments_by_vantage) for moment in moments)
     for (before, vantage), (after, next_vantage) in itertools.pairwise(marked):
         assert vantage == next_vantage or after - before >= pause
     # During its turn a vantage point starts immediately.
-    assert Turn(0, of, pause).begins_in(target, moments_by_vantage[0][0]) == 0
+    assert DownloadTurn(0, of, pause).begins_in(target, moments_by_vantage[0][0]) == 0
 
 
 def test_a_single_vantage_point_never_waits() -> None:
-    assert {Turn(0, 1, 10.0).begins_in(target, now) for target in FILES for now in (0.0, 7.0, 11.0)} == {0.0}
+    assert {
+        DownloadTurn(0, 1, 10.0).begins_in(target, now) for target in FILES for now in (0.0, 7.0, 11.0)
+    } == {0.0}
 
 
 def test_the_target_that_may_start_first_is_chosen() -> None:
-    turn = Turn(0, 3, 5.0)
+    turn = DownloadTurn(0, 3, 5.0)
     for now in range(0, 60, 3):
         place, wait = turn.choose(FILES, now)
         assert wait == min(turn.begins_in(target, now) for target in FILES)

@@ -17,12 +17,12 @@ import pytest
 from firstflight.run.run import Run
 from schemas import records
 from tests.download.runs import FILES, HERE, SETS, child_of, pause, stage, wait_for_answers
-from tests.download.world import SERVER_V4, SERVER_V6, World
+from tests.download.world import SERVER_V4, SERVER_V6, DownloadWorld
 from tests.processes import halt
 from tests.waiting import until
 
 
-def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
+def test_rows_reach_the_store(world: DownloadWorld, run: Callable[..., Run]) -> None:
     made = run()
     stage(world, made)
     key = made.key("here", 1)
@@ -57,7 +57,9 @@ def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
-def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callable[..., Run], at: int) -> None:
+def test_killed_and_gone_on_every_download_is_one_row(
+    world: DownloadWorld, run: Callable[..., Run], at: int
+) -> None:
     """An interrupted target is never resumed: its missing downloads are `skipped`."""
     made = run()
     key = made.key("here", 1)
@@ -85,7 +87,7 @@ def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callabl
 
 @pytest.mark.parametrize("at", [5, 6])
 def test_killed_when_no_target_is_left_keeps_what_was_captured(
-    world: World, run: Callable[..., Run], tmp_path: Path, at: int
+    world: DownloadWorld, run: Callable[..., Run], tmp_path: Path, at: int
 ) -> None:
     """The second of two targets is started or complete, so no further session opens."""
     made = run()
@@ -122,7 +124,7 @@ def has_packets_of(folder: Path, entry: dict[str, Any]) -> bool:
     return b" > " in subprocess.run(argv, capture_output=True, check=False).stdout
 
 
-def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[..., Run]) -> None:
+def test_a_client_that_is_killed_fails_one_download(world: DownloadWorld, run: Callable[..., Run]) -> None:
     made = run()
     key = made.key("here", 1)
     answers = made.layout.stage("download", key) / "answers.jsonl"
@@ -140,7 +142,7 @@ def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[
 
 
 def test_the_stop_file_ends_the_stage_with_a_row_for_each_started_download(
-    world: World, run: Callable[..., Run]
+    world: DownloadWorld, run: Callable[..., Run]
 ) -> None:
     made = run()
     key = made.key("here", 1)
@@ -157,7 +159,7 @@ def test_the_stop_file_ends_the_stage_with_a_row_for_each_started_download(
     assert report.state == "interrupted"
 
 
-def test_a_vantage_point_with_shards_is_refused(world: World, run: Callable[..., Run]) -> None:
+def test_a_vantage_point_with_shards_is_refused(world: DownloadWorld, run: Callable[..., Run]) -> None:
     made = run()
     divided = json.loads(made.layout.settings.read_text())
     divided["vantage"][0]["shards"] = 2
@@ -167,7 +169,7 @@ def test_a_vantage_point_with_shards_is_refused(world: World, run: Callable[...,
     assert "here has 2 shards, and downloads cannot be divided" in done.stderr
 
 
-def test_a_campaign_without_it_sends_nothing(world: World, run: Callable[..., Run]) -> None:
+def test_a_campaign_without_it_sends_nothing(world: DownloadWorld, run: Callable[..., Run]) -> None:
     made = run("")
     off = json.loads(made.layout.settings.read_text())
     off["download"]["enabled"] = False

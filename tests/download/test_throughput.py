@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab.link_log import LinkLog, Passage
-from tests.download.world import SERVER_V4, SIZES, VANTAGE_V4, World
+from tests.download.world import SERVER_V4, SIZES, VANTAGE_V4, DownloadWorld
 from tests.waiting import until
 
 SIZE = SIZES["five"]
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 Downloads = tuple[dict[str, Row], dict[str, list[Passage]]]
 
 
-def download(world: World, folder: Path, sets: str) -> Downloads:
+def download(world: DownloadWorld, folder: Path, sets: str) -> Downloads:
     """Download one file with these sets; return rows and the server's packets by the log, by set."""
     rows, done = world.download(folder, [("five", SERVER_V4)], sets, "--fixed-order")
     assert done.returncode == 0, done.stderr
@@ -83,7 +83,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloads]:
     """Downloads at 50 ms without a rate limit; `warmup` and `bl` have no window scaling."""
     folder = tmp_path_factory.mktemp("far")
     folder.chmod(0o755)
-    with World(folder, 50_000) as world:
+    with DownloadWorld(folder, 50_000) as world:
         yield download(world, folder / "run", "bl,ws14")
 
 
@@ -142,7 +142,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloads]:
     folder = tmp_path_factory.mktemp("narrow")
     folder.chmod(0o755)
     line = {"from": "s", "to": "v", "rate_bps": RATE, "queue_packets": 10_000}
-    with World(folder, 20_000, [line]) as world:
+    with DownloadWorld(folder, 20_000, [line]) as world:
         yield download(world, folder / "run", "ws14,quiche,libcurl")
 
 

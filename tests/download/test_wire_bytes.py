@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from downloader.clients import aioquic, curl
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries, children
 from lab import certificates
@@ -25,14 +25,14 @@ LIMIT = 400_000
 CLIENTS = ("aioquic", "libcurl", "quiche")
 
 
-class Server(NamedTuple):
+class LoopbackServer(NamedTuple):
     """A QUIC server on loopback and its certificate authority."""
 
     roots: Path
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackServer]:
     folder = tmp_path_factory.mktemp("server")
     (folder / "www").mkdir()
     (folder / "www" / "file").write_bytes(os.urandom(BODY))
@@ -46,12 +46,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     try:
         until(lambda: b"READY" in log.read_bytes() or process.poll() is not None, "the server")
         assert process.poll() is None, log.read_text()
-        yield Server(authority.path)
+        yield LoopbackServer(authority.path)
     finally:
         children.stop(process)
 
 
-def answer(client: str, server: Server, folder: Path, max_wire_bytes: int) -> Answer:
+def answer(client: str, server: LoopbackServer, folder: Path, max_wire_bytes: int) -> ClientAnswer:
     request = Request(
         url=f"https://{NAME}:{PORT}/file", host=NAME, ip="127.0.0.1", port=PORT, path="/file",
         user_agent="test", timeout_s=60, max_bytes=2 * BODY, roots=str(server.roots), http="3",
@@ -65,12 +65,12 @@ def answer(client: str, server: Server, folder: Path, max_wire_bytes: int) -> An
             return aioquic._answer(request, permitted, keys)
     argv = [str(binaries.find("firstflight-quic-download")), "allow-net=127.0.0.0/8"]
     done = subprocess.run(argv, input=request.line(), capture_output=True, check=True, timeout=120)
-    return Answer.of(done.stdout.splitlines(keepends=True)[1])
+    return ClientAnswer.of(done.stdout.splitlines(keepends=True)[1])
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_download_ends_when_it_has_had_its_share_of_the_network(
-    server: Server, tmp_path: Path, client: str
+    server: LoopbackServer, tmp_path: Path, client: str
 ) -> None:
     found = answer(client, server, tmp_path, LIMIT)
     assert found.end == "wire_limit" and found.wire_bytes is not None and found.wire_bytes > LIMIT
@@ -79,7 +79,9 @@ def test_a_download_ends_when_it_has_had_its_share_of_the_network(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_complete_download_counts_its_wire_bytes(server: Server, tmp_path: Path, client: str) -> None:
+def test_a_complete_download_counts_its_wire_bytes(
+    server: LoopbackServer, tmp_path: Path, client: str
+) -> None:
     found = answer(client, server, tmp_path, 10 * BODY)
     assert (found.end, found.body_bytes) == ("complete", BODY), found.detail
     # On loopback, the interface also receives the client's own packets.

@@ -55,7 +55,7 @@ http {{
 """
 
 
-class World:
+class DownloadWorld:
     """Context manager for namespaces, link and servers; `run` runs a program at the vantage point."""
 
     def __init__(

@@ -12,7 +12,7 @@ import pytest
 
 from lab.link_log import LinkLog
 from tests.end_to_end import oracle
-from tests.end_to_end.site import VANTAGES, Site, raised, without_behaviour
+from tests.end_to_end.site import VANTAGES, LabFolders, raised, without_behaviour
 
 REPETITIONS = 2
 PROBE_COLUMNS = (
@@ -24,10 +24,10 @@ PROBE_COLUMNS = (
 
 
 @dataclass(eq=False)
-class Finished:
+class FinishedCampaign:
     """A finished campaign with all records."""
 
-    site: Site
+    site: LabFolders
     run: str
 
     @cached_property
@@ -66,7 +66,7 @@ class Finished:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFolders]:
     """A separate lab, with captures at the edges, removed at the end."""
     for program in ("tshark", "tcpdump", "named", "nginx", "bird"):
         assert shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin"), (
@@ -77,10 +77,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def finished(site: Site) -> Finished:
+def finished(site: LabFolders) -> FinishedCampaign:
     """Run the whole campaign in the lab with programs that have no access to the behaviour file."""
     with without_behaviour(site) as blind:
         printed = blind.firstflight(
             "campaign", "run", "--config", str(blind.config()), "--repetitions", str(REPETITIONS)
         )
-    return Finished(site, printed.splitlines()[-1])
+    return FinishedCampaign(site, printed.splitlines()[-1])

@@ -50,7 +50,7 @@ RETRY_REQUEST = "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339
 
 
 @dataclass(frozen=True)
-class Datagram:
+class TsharkLine:
     """One line of tshark's output. Times are integer nanoseconds since the epoch."""
 
     time_ns: int
@@ -76,11 +76,11 @@ class Datagram:
 
 
 @dataclass
-class Attempt:
+class ConnectionAttempt:
     """The datagrams in a connection attempt, in order of arrival."""
 
-    sent: list[Datagram] = field(default_factory=list)
-    answers: list[Datagram] = field(default_factory=list)
+    sent: list[TsharkLine] = field(default_factory=list)
+    answers: list[TsharkLine] = field(default_factory=list)
     refused: bool = False
 
 
@@ -114,7 +114,7 @@ Key = tuple[str, int, str, str]  # client ip, client port, server ip, client con
 
 def read(capture: Path) -> dict[Key, Reading]:
     """Read a capture with tshark; return one `Reading` per connection attempt."""
-    attempts: dict[Key, Attempt] = defaultdict(Attempt)
+    attempts: dict[Key, ConnectionAttempt] = defaultdict(ConnectionAttempt)
     of_tuple: dict[tuple[str, int, str], Key] = {}
     for datagram in _datagrams(capture):
         if datagram.dst[1] == 443 and not datagram.unreachable:
@@ -133,7 +133,7 @@ def read(capture: Path) -> dict[Key, Reading]:
     return {key: _classify(attempt, key[3]) for key, attempt in attempts.items()}
 
 
-def _classify(attempt: Attempt, client_cid: str) -> Reading:
+def _classify(attempt: ConnectionAttempt, client_cid: str) -> Reading:
     first = attempt.sent[-1]  # after a Retry, the ClientHello with the token
     hello_numbers = [d.packet_numbers[0] for d in attempt.sent if d.packet_numbers]
     ack = hello = None
@@ -168,8 +168,8 @@ def _covers(ack: tuple[int, int], numbers: list[int]) -> bool:
 
 
 def _outcome(
-    ack: Datagram | None,
-    hello: Datagram | None,
+    ack: TsharkLine | None,
+    hello: TsharkLine | None,
     closed: bool,
     retried: bool,
     negotiated: bool,
@@ -193,7 +193,7 @@ def _outcome(
     return "malformed" if anything else "timeout"
 
 
-def _datagrams(capture: Path) -> Iterator[Datagram]:
+def _datagrams(capture: Path) -> Iterator[TsharkLine]:
     command = ["tshark", "-r", "-", "-d", "udp.port==443,quic", "-T", "fields", "-E", "occurrence=a"]
     for name in FIELDS:
         command += ["-e", name]
@@ -212,7 +212,7 @@ def _standard(capture: Path) -> bytes:
     return subprocess.run(argv, capture_output=True, check=True, timeout=300).stdout
 
 
-def _datagram(values: dict[str, list[str]]) -> Datagram:
+def _datagram(values: dict[str, list[str]]) -> TsharkLine:
     def numbers(name: str) -> tuple[int, ...]:
         return tuple(int(v, 0) for v in values[name])
 
@@ -223,7 +223,7 @@ def _datagram(values: dict[str, list[str]]) -> Datagram:
     sources, targets = values["ip.src"] or values["ipv6.src"], values["ip.dst"] or values["ipv6.dst"]
     seconds, _, fraction = values["frame.time_epoch"][0].partition(".")
     ports = (numbers("udp.srcport") or (0,))[-1], (numbers("udp.dstport") or (0,))[-1]
-    return Datagram(
+    return TsharkLine(
         time_ns=int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0")),
         src=(sources[-1], ports[0]),
         dst=(targets[-1], ports[1]),

@@ -28,7 +28,7 @@ VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
 
 
 @dataclass(frozen=True)
-class Site:
+class LabFolders:
     """A lab's folders, the runs and the store; every command uses them."""
 
     folder: Path
@@ -95,7 +95,7 @@ class Site:
 
 
 @contextmanager
-def without_behaviour(site: Site) -> Iterator[Site]:
+def without_behaviour(site: LabFolders) -> Iterator[LabFolders]:
     """Yield the site for programs without the behaviour file. A program that needs the file fails.
 
     The programs run from a separate tree, so that the tree of other tests does not change.
@@ -115,9 +115,9 @@ def without_behaviour(site: Site) -> Iterator[Site]:
 
 
 @contextmanager
-def raised(folder: Path) -> Iterator[Site]:
+def raised(folder: Path) -> Iterator[LabFolders]:
     """Start a lab with captures at the edges, yield its site, and remove the lab at the end."""
-    made = Site(folder)
+    made = LabFolders(folder)
     made.firstflight("lab", "up", "--capture-edges")
     try:
         yield made

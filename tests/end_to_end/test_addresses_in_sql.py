@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.end_to_end.conftest import Finished
+from tests.end_to_end.conftest import FinishedCampaign
 
 
-def test_sql_gives_every_probe_its_origin(finished: Finished) -> None:
+def test_sql_gives_every_probe_its_origin(finished: FinishedCampaign) -> None:
     wrong = finished.site.sql(
         "SELECT ip, asn, cdn, address_info(ip, sent_at) AS found FROM quic_probe "
         f"WHERE run = '{finished.run}' AND sent_at IS NOT NULL "
@@ -20,7 +20,7 @@ def test_sql_gives_every_probe_its_origin(finished: Finished) -> None:
     assert len(named) >= 7
 
 
-def test_the_list_of_the_run_joins_with_its_answers(finished: Finished) -> None:
+def test_the_list_of_the_run_joins_with_its_answers(finished: FinishedCampaign) -> None:
     lines = finished.site.lines(
         "query",
         "list_share",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end import oracle
-from tests.end_to_end.conftest import REPETITIONS, Finished
+from tests.end_to_end.conftest import REPETITIONS, FinishedCampaign
 from tests.end_to_end.site import VANTAGES
 from tests.end_to_end.stamps import NOTHING_SENT, key_of, possible_send_ns, shifted, wrong_stamps
 
@@ -19,12 +19,12 @@ Row = dict[str, Any]
 FAULT_US = 100
 
 
-def sent(finished: Finished) -> list[Row]:
+def sent(finished: FinishedCampaign) -> list[Row]:
     """Return the rows of probes that were sent."""
     return [row for row in finished.rows if row["outcome"] not in NOTHING_SENT]
 
 
-def dissected(finished: Finished) -> dict[oracle.Key, Row]:
+def dissected(finished: FinishedCampaign) -> dict[oracle.Key, Row]:
     """Return the dissector's rows from the store, by key."""
     rows = finished.site.sql(
         "SELECT client_ip, client_port, server_ip, client_scid, first_answer, ack_us, sh_us, ack_to_sh_us, "
@@ -33,7 +33,7 @@ def dissected(finished: Finished) -> dict[oracle.Key, Row]:
     return {(r["client_ip"], r["client_port"], r["server_ip"], r["client_scid"]): r for r in rows}
 
 
-def test_outcomes_agree_in_all(finished: Finished) -> None:
+def test_outcomes_agree_in_all(finished: FinishedCampaign) -> None:
     by_dissector = dissected(finished)
     wrong = []
     for row in sent(finished):
@@ -44,7 +44,7 @@ def test_outcomes_agree_in_all(finished: Finished) -> None:
     assert not wrong, sorted({(w[0], *w[3]) for w in wrong})
 
 
-def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
+def test_dissector_and_tshark_read_the_same_times(finished: FinishedCampaign) -> None:
     """Both read the timestamps of the same capture, so no difference is allowed."""
     by_dissector = dissected(finished)
     for row in sent(finished):
@@ -52,7 +52,7 @@ def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
         assert (theirs["ack_us"], theirs["sh_us"]) == (ours.ack_us, ours.sh_us), row
 
 
-def test_every_time_is_the_kernels(finished: Finished) -> None:
+def test_every_time_is_the_kernels(finished: FinishedCampaign) -> None:
     """Send timestamps are between the capture's and the link's; receive timestamps equal the capture's."""
     log = finished.link_log
     widths = []
@@ -69,7 +69,7 @@ def test_every_time_is_the_kernels(finished: Finished) -> None:
 
 @pytest.mark.parametrize("fault_us", [FAULT_US, -FAULT_US])
 @pytest.mark.parametrize("column", ["sent_at", "ack_us", "sh_us", "ack_to_sh_us"])
-def test_a_wrong_timestamp_is_detected(finished: Finished, column: str, fault_us: int) -> None:
+def test_a_wrong_timestamp_is_detected(finished: FinishedCampaign, column: str, fault_us: int) -> None:
     """The same check must detect nearly every row with one shifted time."""
     log = finished.link_log
     rows = [row for row in sent(finished) if row["outcome"] == "iack"]
@@ -83,7 +83,7 @@ def test_a_wrong_timestamp_is_detected(finished: Finished, column: str, fault_us
     assert len(rows) > 1500 and len(missed) < len(rows) / 2
 
 
-def test_captures_lost_nothing(finished: Finished) -> None:
+def test_captures_lost_nothing(finished: FinishedCampaign) -> None:
     for vantage in VANTAGES:
         for repetition in range(1, REPETITIONS + 1):
             folder = finished.site.folder / "runs" / finished.run / vantage / str(repetition) / "capture"

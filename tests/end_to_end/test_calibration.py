@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.conftest import Finished
+from tests.end_to_end.conftest import FinishedCampaign
 
 FIRST = ("iack", "coalesced", "sh_first")
 # A client's first probe timeout. A later answer may be the answer to a second Initial (RFC 9002 6.2.2).
@@ -16,7 +16,7 @@ PAIR = "vantage, repetition, domain, ip, port"
 
 
 @pytest.fixture(scope="module")
-def parts(finished: Finished) -> dict[str, list[dict[str, Any]]]:
+def parts(finished: FinishedCampaign) -> dict[str, list[dict[str, Any]]]:
     """Return the command's output, by part."""
 
     def part(name: str) -> list[dict[str, Any]]:
@@ -26,7 +26,7 @@ def parts(finished: Finished) -> dict[str, list[dict[str, Any]]]:
     return {name: part(name) for name in ("agreement", "categories")}
 
 
-def repeated(finished: Finished) -> set[tuple[Any, ...]]:
+def repeated(finished: FinishedCampaign) -> set[tuple[Any, ...]]:
     """Return the pairs with a late answer from a busy machine, so that a client sent twice.
 
     Such pairs are not compared.
@@ -41,7 +41,7 @@ def repeated(finished: Finished) -> set[tuple[Any, ...]]:
 
 
 def test_compared_pairs_are_those_of_the_truth(
-    finished: Finished, parts: dict[str, list[dict[str, Any]]]
+    finished: FinishedCampaign, parts: dict[str, list[dict[str, Any]]]
 ) -> None:
     """The number of pairs for each combination of classes, over vantage points and repetitions."""
     late = repeated(finished)

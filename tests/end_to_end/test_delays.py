@@ -12,7 +12,7 @@ import pytest
 from lab import internet
 from lab.link_log import LinkLog, Passage
 from tests.end_to_end import oracle
-from tests.end_to_end.conftest import Finished
+from tests.end_to_end.conftest import FinishedCampaign
 from tests.end_to_end.stamps import ROUNDING_US, key_of
 
 Row = dict[str, Any]
@@ -22,7 +22,9 @@ FAULT_US = 1000
 
 
 @cache
-def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Reading, Passage, Passage]]:
+def compared(
+    finished: FinishedCampaign,
+) -> list[tuple[Row, oracle.Reading, oracle.Reading, Passage, Passage]]:
     """Return instant ACKs: row, readings at vantage point and edge, link log lines of ACK and ServerHello."""
     found = []
     for row in finished.rows:
@@ -38,7 +40,7 @@ def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Readi
     return found
 
 
-def test_the_link_holds_every_packet_as_long_as_declared(finished: Finished) -> None:
+def test_the_link_holds_every_packet_as_long_as_declared(finished: FinishedCampaign) -> None:
     """The delay is exact, because the planned release is relative to the kernel's receive timestamp."""
     checked = 0
     for src, dst, held_ns in finished.link_log.delays():
@@ -57,7 +59,7 @@ HOST_OF = {ip: host.name for host in NET.hosts for ip in (host.v4, host.v6)} | {
 }
 
 
-def test_answers_arrive_at_the_links_times(finished: Finished) -> None:
+def test_answers_arrive_at_the_links_times(finished: FinishedCampaign) -> None:
     """Every receive timestamp is at least the planned release, and at most that plus the logged lateness."""
     for row, seen, _, ack, hello in compared(finished):
         assert seen.ack_ns is not None and seen.sh_ns is not None
@@ -86,7 +88,7 @@ def is_possible(delay_us: int, edge: oracle.Reading, ack: Passage, hello: Passag
     return -smaller <= delay_us - edge.ack_to_sh_us <= larger
 
 
-def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
+def test_delay_equals_the_capture_at_the_edge(finished: FinishedCampaign) -> None:
     """Checks every instant ACK, with bounds from the link's log of the same packets."""
     widths = []
     for row, _, edge, ack, hello in compared(finished):
@@ -99,7 +101,7 @@ def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
 
 
 @pytest.mark.parametrize("fault_us", [FAULT_US, -FAULT_US])
-def test_a_wrong_delay_is_detected(finished: Finished, fault_us: int) -> None:
+def test_a_wrong_delay_is_detected(finished: FinishedCampaign, fault_us: int) -> None:
     """The same checks must detect most delays and arrivals with an error of this size."""
     every = compared(finished)
     delays = sum(
@@ -110,7 +112,7 @@ def test_a_wrong_delay_is_detected(finished: Finished, fault_us: int) -> None:
     assert min(delays, arrivals) > len(every) / 2
 
 
-def test_the_log_is_read_by_flow_and_time(finished: Finished) -> None:
+def test_the_log_is_read_by_flow_and_time(finished: FinishedCampaign) -> None:
     """A packet that is in no capture has no log entry."""
     assert isinstance(finished.link_log, LinkLog)
     with pytest.raises(KeyError):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests import on_terminal
-from tests.docs.pages import PAGES, Shown, commands
-from tests.end_to_end.conftest import Finished
+from tests.docs.pages import PAGES, PageCommand, commands
+from tests.end_to_end.conftest import FinishedCampaign
 from tests.end_to_end.site import FIRSTFLIGHT, ROOT
 
 READS = {"dissect", "query", "report", "runs", "schema", "sql", "trace"}
@@ -23,7 +23,7 @@ DOWNLOADS = "docs/tutorials/downloads.md"
 SHOWN = [shown for page in PAGES if "how-to" not in page.parts for shown in commands(page)]
 
 
-def runs_here(shown: Shown) -> bool:
+def runs_here(shown: PageCommand) -> bool:
     """Return whether a command only reads, or probes the lab."""
     program, *words = shown.words
     if program != "firstflight" or shown.page == DOWNLOADS:
@@ -50,7 +50,7 @@ def missing(shown: tuple[str, ...], printed: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(finished: FinishedCampaign, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder with the files that the pages name. Commands write their files there."""
     assert finished.run
     made = tmp_path_factory.mktemp("checkout")
@@ -60,7 +60,7 @@ def folder(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.mark.parametrize("shown", [shown for shown in SHOWN if runs_here(shown)], ids=str)
-def test_a_command_of_a_page_runs(shown: Shown, finished: Finished, folder: Path) -> None:
+def test_a_command_of_a_page_runs(shown: PageCommand, finished: FinishedCampaign, folder: Path) -> None:
     words = [finished.run if word == "RUN" else word for word in shown.words[1:]]
     argv, environment = [FIRSTFLIGHT, *words], finished.site.environment
     if words[:2] == ["lab", "exec"] and shown.output:  # output on a terminal
@@ -79,7 +79,7 @@ def words(line: str) -> list[str]:
     return line[:92].split()
 
 
-def test_the_demo_prints_the_table_of_the_readme(finished: Finished, folder: Path) -> None:
+def test_the_demo_prints_the_table_of_the_readme(finished: FinishedCampaign, folder: Path) -> None:
     """The lab declares the shares, and the intervals have a fixed seed."""
     (demo,) = [shown for shown in SHOWN if shown.words == ("make", "demo") and shown.output]
     truth = folder / "truth.jsonl"

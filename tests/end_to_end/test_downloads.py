@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.site import ROOT, Site, raised, without_behaviour
+from tests.end_to_end.site import ROOT, LabFolders, raised, without_behaviour
 
 VANTAGES = ("hamburg", "los_angeles")
 SETS = ("warmup", "bl", "ws14", "all14", "quiche")
@@ -32,10 +32,10 @@ BINS = {
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedDownloads:
     """A finished campaign: each kind's records, and each name's truth."""
 
-    site: Site
+    site: LabFolders
     run: str
     truth: dict[str, dict[str, Any]]
 
@@ -45,7 +45,7 @@ class Done:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedDownloads]:
     with raised(tmp_path_factory.mktemp("downloads")) as site:
         truth = {line["domain"]: line for line in site.lines("lab", "truth", "--downloads")}
         (site.folder / "downloads.txt").write_text((ROOT / "lab" / "downloads.txt").read_text())
@@ -54,7 +54,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
         config.write_text(settings.replace("../var/lab", str(site.lab)), encoding="utf-8")
         with without_behaviour(site) as blind:
             printed = blind.firstflight("campaign", "run", "--config", str(config), timeout=500)
-        yield Done(site, printed.splitlines()[-1], truth)
+        yield FinishedDownloads(site, printed.splitlines()[-1], truth)
 
 
 def differences(row: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def differences(row: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
     return {name: (row[name], wanted) for name, wanted in truth.items() if row[name] != wanted}
 
 
-def test_the_crawl_finds_what_the_truth_says(done: Done) -> None:
+def test_the_crawl_finds_what_the_truth_says(done: FinishedDownloads) -> None:
     rows = done.rows("download_file")
     assert sorted(row["domain"] for row in rows) == sorted(done.truth)
     assert {
@@ -72,7 +72,7 @@ def test_the_crawl_finds_what_the_truth_says(done: Done) -> None:
     } == {}
 
 
-def test_the_survey_finds_the_options_of_each_host(done: Done) -> None:
+def test_the_survey_finds_the_options_of_each_host(done: FinishedDownloads) -> None:
     rows = done.rows("tcp_option")
     assert sorted((row["vantage"], row["domain"]) for row in rows) == sorted(
         (vantage, domain) for vantage in VANTAGES for domain in done.truth
@@ -91,7 +91,7 @@ def test_the_survey_finds_the_options_of_each_host(done: Done) -> None:
         assert {row[option] for row in rows} == {True, False}
 
 
-def test_each_planned_download_is_one_row_as_the_truth_says(done: Done) -> None:
+def test_each_planned_download_is_one_row_as_the_truth_says(done: FinishedDownloads) -> None:
     rows = done.rows("download")
     assert sorted((row["vantage"], row["domain"], row["set"]) for row in rows) == sorted(
         (vantage, domain, name) for vantage in VANTAGES for domain in done.truth for name in SETS
@@ -111,7 +111,7 @@ def test_each_planned_download_is_one_row_as_the_truth_says(done: Done) -> None:
             assert (row["wscale_server"] is not None) == scaled
 
 
-def test_table1_counts_the_names_of_the_truth(done: Done) -> None:
+def test_table1_counts_the_names_of_the_truth(done: FinishedDownloads) -> None:
     rows = done.site.firstflight("report", "downloads", "--run", done.run)
     line = next(line.split() for line in rows.splitlines() if line.startswith("hamburg "))
     successful = [
@@ -128,7 +128,7 @@ def test_table1_counts_the_names_of_the_truth(done: Done) -> None:
     assert [int(cell) for cell in line[2:]] == [len(announced), *map(announced.count, groups)]
 
 
-def test_table2_says_what_the_rows_say(done: Done) -> None:
+def test_table2_says_what_the_rows_say(done: FinishedDownloads) -> None:
     by_run: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = {}
     for row in done.rows("download"):
         if row["outcome"] in COMPARED:

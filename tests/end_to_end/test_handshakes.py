@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from schemas import records
-from tests.end_to_end.conftest import REPETITIONS, Finished
+from tests.end_to_end.conftest import REPETITIONS, FinishedCampaign
 from tests.end_to_end.site import COPIED, VANTAGES
 
 Row = dict[str, Any]
@@ -39,18 +39,18 @@ DATAGRAM_BYTES = 1280
 
 
 @cache
-def handshakes(finished: Finished) -> list[Row]:
+def handshakes(finished: FinishedCampaign) -> list[Row]:
     """Return all rows of quic_handshake, in the order of the schema."""
     return finished.site.sql(f"SELECT * FROM quic_handshake WHERE run = '{finished.run}'")
 
 
 @cache
-def responses(finished: Finished) -> list[Row]:
+def responses(finished: FinishedCampaign) -> list[Row]:
     return finished.site.sql(f"SELECT * FROM http3_response WHERE run = '{finished.run}'")
 
 
 @cache
-def certificates(finished: Finished) -> list[Row]:
+def certificates(finished: FinishedCampaign) -> list[Row]:
     return finished.site.sql(f"SELECT * FROM certificate WHERE run = '{finished.run}'")
 
 
@@ -58,7 +58,7 @@ def columns(kind: str) -> set[str]:
     return {column.name for column in records.load(kind).columns}
 
 
-def declared(finished: Finished, row: Row) -> Row:
+def declared(finished: FinishedCampaign, row: Row) -> Row:
     """Return the declared values for a row."""
     return finished.truth[row["vantage"], row["domain"], row["ip"]]
 
@@ -194,13 +194,13 @@ ELSEWHERE = {
 }
 
 
-def test_every_column_is_held_once(finished: Finished) -> None:
+def test_every_column_is_held_once(finished: FinishedCampaign) -> None:
     truth = {name for line in finished.truth.values() for name in line["handshake"]}
     covered = [*truth, *RELATIONS, *OF_THE_RUN, *ELSEWHERE]
     assert sorted(covered) == sorted(columns("quic_handshake"))
 
 
-def test_every_address_has_one_row_at_each_vantage_point_and_repetition(finished: Finished) -> None:
+def test_every_address_has_one_row_at_each_vantage_point_and_repetition(finished: FinishedCampaign) -> None:
     keys = ("vantage", "repetition", "domain", "ip")
     rows = Counter(tuple(row[key] for key in keys) for row in handshakes(finished))
     probes = Counter(tuple(row[key] for key in keys) for row in finished.rows)
@@ -208,7 +208,7 @@ def test_every_address_has_one_row_at_each_vantage_point_and_repetition(finished
     assert {key[:2] for key in rows} == {(v, n + 1) for v in VANTAGES for n in range(REPETITIONS)}
 
 
-def test_every_column_is_as_declared(finished: Finished) -> None:
+def test_every_column_is_as_declared(finished: FinishedCampaign) -> None:
     wrong: set[tuple[object, ...]] = set()
     for row in handshakes(finished):
         truth = dict(declared(finished, row)["handshake"])
@@ -233,12 +233,12 @@ def test_every_column_is_as_declared(finished: Finished) -> None:
 
 
 @pytest.mark.parametrize("column", RELATIONS)
-def test_columns_fit_together(finished: Finished, column: str) -> None:
+def test_columns_fit_together(finished: FinishedCampaign, column: str) -> None:
     wrong = [row for row in handshakes(finished) if not RELATIONS[column](row)]
     assert not wrong
 
 
-def test_no_time_is_shorter_than_the_link_and_the_server_make_it(finished: Finished) -> None:
+def test_no_time_is_shorter_than_the_link_and_the_server_make_it(finished: FinishedCampaign) -> None:
     checked: Counter[str] = Counter()
     for row in handshakes(finished):
         for column, least in declared(finished, row)["handshake_at_least"].items():
@@ -248,7 +248,7 @@ def test_no_time_is_shorter_than_the_link_and_the_server_make_it(finished: Finis
     assert checked.keys() == times and min(checked.values()) > 1_300 * REPETITIONS
 
 
-def test_instant_acks_are_as_early_as_those_of_probes(finished: Finished) -> None:
+def test_instant_acks_are_as_early_as_those_of_probes(finished: FinishedCampaign) -> None:
     off: dict[str, list[int]] = defaultdict(list)
     for row in handshakes(finished):
         delay = declared(finished, row)["ack_to_sh_us"]
@@ -266,7 +266,7 @@ def is_declared(differences: list[int]) -> bool:
     return abs(median(differences)) < FAULT_US / 2
 
 
-def test_all_outcomes_and_stages_occur(finished: Finished) -> None:
+def test_all_outcomes_and_stages_occur(finished: FinishedCampaign) -> None:
     rows = handshakes(finished)
     known = {column.name: set(column.values or ()) for column in records.load("quic_handshake").columns}
     # These values do not occur on a healthy machine with the lab's servers. tests/handshake (test_sending,
@@ -292,7 +292,7 @@ RESPONSE_RELATIONS: dict[str, Callable[[Row], bool]] = {
 }
 
 
-def test_responses_are_as_declared(finished: Finished) -> None:
+def test_responses_are_as_declared(finished: FinishedCampaign) -> None:
     keys = ("vantage", "repetition", "domain", "ip")
     expected = {
         tuple(row[key] for key in keys): declared(finished, row)["http3_response"]
@@ -321,7 +321,7 @@ CERTIFICATE_RELATIONS: dict[str, Callable[[Row], bool]] = {
 }
 
 
-def test_certificates_are_those_of_the_servers(finished: Finished) -> None:
+def test_certificates_are_those_of_the_servers(finished: FinishedCampaign) -> None:
     truth = {row["sha256"]: row for row in finished.site.lines("lab", "truth", "--certificates")}
     assert len(truth) > 10
     seen = Counter((row["vantage"], row["repetition"], row["sha256"]) for row in certificates(finished))
@@ -334,7 +334,7 @@ def test_certificates_are_those_of_the_servers(finished: Finished) -> None:
         assert all(holds(row) for holds in CERTIFICATE_RELATIONS.values()), row
 
 
-def test_a_wrong_value_is_detected(finished: Finished) -> None:
+def test_a_wrong_value_is_detected(finished: FinishedCampaign) -> None:
     """Each column of the truth has different values in different rows, so a wrong value is detected."""
     lines = [line["handshake"] for line in finished.truth.values()]
     unchecked = {

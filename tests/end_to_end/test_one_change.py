@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.end_to_end.conftest import Finished
-from tests.end_to_end.site import BEHAVIOUR, VANTAGES, Site
+from tests.end_to_end.conftest import FinishedCampaign
+from tests.end_to_end.site import BEHAVIOUR, VANTAGES, LabFolders
 
 SOME = VANTAGES[:2]
 
 
-def test_one_changed_name_changes_only_its_rows(finished: Finished, tmp_path: Path) -> None:
+def test_one_changed_name_changes_only_its_rows(finished: FinishedCampaign, tmp_path: Path) -> None:
     name = next(
         domain
         for (_, domain, _), expected in sorted(finished.truth.items())
@@ -20,7 +20,7 @@ def test_one_changed_name_changes_only_its_rows(finished: Finished, tmp_path: Pa
     override = f'\n[[override]]\ndomain = "{name}"\nmode = "wait"\ndelay_ms = 7.0\n'
     changed_file.write_text(BEHAVIOUR.read_text(encoding="utf-8") + override, encoding="utf-8")
 
-    other = Site(tmp_path)
+    other = LabFolders(tmp_path)
     other.firstflight("lab", "up", "--behaviour", str(changed_file))
     try:
         printed = other.firstflight(

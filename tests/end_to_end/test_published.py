@@ -17,7 +17,7 @@ from store.export.anonymous import Anonymiser
 from store.export.opted_out import OptedOut
 from store.load import loader
 from tests import stores
-from tests.end_to_end.conftest import Finished
+from tests.end_to_end.conftest import FinishedCampaign
 from tests.end_to_end.site import ROOT
 
 # Parts of a page that depend on settings and manifest instead of rows.
@@ -36,7 +36,7 @@ def content(url: str, run: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", [None, b"k" * 32], ids=["as it is", "anonymised"])
 def test_the_report_of_an_export_is_that_of_the_run(
-    finished: Finished, tmp_path: Path, key: bytes | None
+    finished: FinishedCampaign, tmp_path: Path, key: bytes | None
 ) -> None:
     original = f"chdb:{finished.site.folder / 'store'}"
     anonymiser = Anonymiser(key) if key else None
@@ -47,13 +47,13 @@ def test_the_report_of_an_export_is_that_of_the_run(
     url = stores.with_tables(tmp_path / "store")
     (run,) = package.runs_in(tmp_path / "data")
     results = loader.load_run_folder(run, url)
-    assert [result for result in results if isinstance(result, loader.Refused)] == []
+    assert [result for result in results if isinstance(result, loader.RefusedFile)] == []
     theirs, ours = content(original, finished.run), content(url, finished.run)
     differing = {name for name in theirs.keys() - ABOUT if theirs[name] != ours[name]}
     assert differing <= (NAMING if key else set())
 
 
-def test_a_notebook_reads_the_campaign(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_reads_the_campaign(finished: FinishedCampaign, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRSTFLIGHT_STORE", "FIRSTFLIGHT_RUNS"):
         monkeypatch.setenv(name, finished.site.environment[name])
     monkeypatch.setenv("IPYTHONDIR", str(finished.site.folder / "ipython"))

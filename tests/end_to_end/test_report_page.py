@@ -9,12 +9,12 @@ import pytest
 
 from tests.browser import PHONE, Browser
 from tests.browser import browser as browser
-from tests.end_to_end.conftest import REPETITIONS, Finished
+from tests.end_to_end.conftest import REPETITIONS, FinishedCampaign
 from tests.end_to_end.site import VANTAGES
 
 
 @pytest.fixture(scope="module")
-def page(finished: Finished) -> Path:
+def page(finished: FinishedCampaign) -> Path:
     """The page of the campaign."""
     folder = finished.site.folder / "report"
     printed = finished.site.firstflight("report", "--out", str(folder), "--run", finished.run)
@@ -22,7 +22,7 @@ def page(finished: Finished) -> Path:
     return folder / "index.html"
 
 
-def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, browser: Browser) -> None:
+def test_table_1_on_the_page_is_as_declared(finished: FinishedCampaign, page: Path, browser: Browser) -> None:
     visit = browser.open(page.as_uri(), PHONE)
     assert (visit.requests, visit.complaints) == ([page.as_uri()], [])
     cells = browser.script(
@@ -39,7 +39,7 @@ def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, brow
 
 
 def test_medians_on_the_page_are_those_of_the_declared_delays(
-    finished: Finished, page: Path, browser: Browser
+    finished: FinishedCampaign, page: Path, browser: Browser
 ) -> None:
     """Uses Cloudflare, because all its names send instant ACKs. Servers and link may add 0.1 ms."""
     delays = sorted(

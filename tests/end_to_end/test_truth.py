@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from statistics import median
 
 from firstflight.run import accounting
-from tests.end_to_end.conftest import REPETITIONS, Finished
+from tests.end_to_end.conftest import REPETITIONS, FinishedCampaign
 from tests.end_to_end.site import COPIED, VANTAGES
 
 
-def test_every_row_is_as_declared(finished: Finished) -> None:
+def test_every_row_is_as_declared(finished: FinishedCampaign) -> None:
     wrong = []
     for row in finished.rows:
         expected = finished.truth[row["vantage"], row["domain"], row["ip"]]
@@ -30,7 +30,7 @@ def test_every_row_is_as_declared(finished: Finished) -> None:
     assert not wrong
 
 
-def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished) -> None:
+def test_every_name_is_probed_once_per_vantage_and_repetition(finished: FinishedCampaign) -> None:
     probes = Counter((r["vantage"], r["repetition"], r["domain"], r["ip"]) for r in finished.rows)
     assert max(probes.values()) == 1
     probed = defaultdict(set)
@@ -45,13 +45,13 @@ def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished
                 assert probed[vantage, repetition, v6] == with_address[v6]
 
 
-def test_all_outcomes_occur(finished: Finished) -> None:
+def test_all_outcomes_occur(finished: FinishedCampaign) -> None:
     outcomes = {row["outcome"] for row in finished.rows}
     # send_failed does not occur on a healthy machine; tests/prober provokes it.
     assert outcomes == {*accounting.SENT, *accounting.NOT_SENT} - {"send_failed"}
 
 
-def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
+def test_names_without_address_have_a_dns_row(finished: FinishedCampaign) -> None:
     expected = {
         t["domain"]: t["dns_status"]
         for t in finished.site.lines("lab", "truth", "--format", "jsonl")
@@ -72,7 +72,7 @@ def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
             assert statuses[domain] == {status}, domain
 
 
-def test_the_median_of_each_cdn_is_the_declared_one(finished: Finished) -> None:
+def test_the_median_of_each_cdn_is_the_declared_one(finished: FinishedCampaign) -> None:
     measured: dict[str, list[int]] = defaultdict(list)
     declared: dict[str, list[int]] = defaultdict(list)
     for row in finished.rows:
@@ -95,7 +95,7 @@ def is_declared(cdn: str, values: list[int], declared: list[int]) -> bool:
     return all(abs(median(values) - expected_us) <= 500 for expected_us in wanted)
 
 
-def test_provenance_is_in_every_row(finished: Finished) -> None:
+def test_provenance_is_in_every_row(finished: FinishedCampaign) -> None:
     sources = {
         "hamburg": ("198.18.0.11", "2001:db8:0:11::1"),
         "los_angeles": ("198.18.0.12", "2001:db8:0:12::1"),
@@ -117,7 +117,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
         )
 
 
-def first_in_run(finished: Finished, row: dict[str, object]) -> bool:
+def first_in_run(finished: FinishedCampaign, row: dict[str, object]) -> bool:
     """Return whether no earlier repetition of this vantage point probed the same name and address."""
     return not any(
         r["repetition"] < row["repetition"]

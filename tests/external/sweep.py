@@ -17,7 +17,7 @@ from pathlib import Path
 from firstflight.egress.lab import MARK
 from firstflight.system import children
 from lab.certificates import issue, make_authority
-from tests.recording.network import SERVER, Host, alone, cable, call, wait_for
+from tests.recording.network import SERVER, RemoteHost, alone, cable, call, wait_for
 from tests.waiting import until
 
 QUIC, ECHO, SILENT = ("198.18.48.1", "198.18.48.2"), "198.18.48.3", "198.18.48.4"
@@ -32,7 +32,7 @@ while True:
 """
 
 
-def start(host: Host, *argv: str) -> subprocess.Popen[str]:
+def start(host: RemoteHost, *argv: str) -> subprocess.Popen[str]:
     """Start a server program on the other host."""
     process = subprocess.Popen(host.argv(*argv), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline().startswith("READY"), argv

@@ -105,4 +105,4 @@ def test_a_program_that_is_missing_or_fails(
 def test_a_server_that_keeps_a_connection_open_does_not_hold_the_scan(tmp_path: Path, program: Path) -> None:
     program.write_text("#!/bin/sh\nexec sleep 100\n")
     with pytest.raises(FirstflightError, match=r"did not end 0.1 s after the last connection"):
-        qscanner.run(qscanner.Scan(tmp_path, program=str(program)), tmp_path / "input.csv", 1, 0.1)
+        qscanner.run(qscanner.ScanOptions(tmp_path, program=str(program)), tmp_path / "input.csv", 1, 0.1)

@@ -30,7 +30,7 @@ _LARGEST = 65_535
 
 
 @dataclass(frozen=True)
-class Packet:
+class IpPacket:
     """A packet without its IP header; addresses are in network order."""
 
     source: bytes
@@ -55,11 +55,11 @@ class Packet:
         return int(struct.unpack("!H", self.payload[12:14])[0]) & 0x1FF
 
 
-Answer = Callable[[Packet], Iterable[bytes]]
+AnswerFunction = Callable[[IpPacket], Iterable[bytes]]
 """Returns the TCP segments or UDP datagrams, without IP header, that answer a packet."""
 
 
-def syn_ack(packet: Packet, flags: int, options: bytes = OPTIONS) -> bytes:
+def syn_ack(packet: IpPacket, flags: int, options: bytes = OPTIONS) -> bytes:
     """Return a segment that acknowledges the SYN `packet`, with these flags besides SYN and ACK."""
     source, destination = packet.ports
     (number,) = struct.unpack("!I", packet.payload[4:8])
@@ -68,20 +68,20 @@ def syn_ack(packet: Packet, flags: int, options: bytes = OPTIONS) -> bytes:
     return head + struct.pack("!HHHH", length | SYN | ACK | flags, 65_000, 0, 0) + options
 
 
-def reset(packet: Packet) -> bytes:
+def reset(packet: IpPacket) -> bytes:
     """Return a reset without ACK. A client must ignore it as an answer to its SYN (RFC 9293 3.10.7.3)."""
     source, destination = packet.ports
     return struct.pack("!HHIIHHHH", destination, source, 0, 0, 5 << 12 | RST, 0, 0, 0)
 
 
-def datagram(packet: Packet, content: bytes) -> bytes:
+def datagram(packet: IpPacket, content: bytes) -> bytes:
     """Return a UDP datagram that answers `packet` from the port that it went to."""
     source, destination = packet.ports
     return struct.pack("!HHHH", destination, source, 8 + len(content), 0) + content
 
 
 @contextmanager
-def responding(answer: Answer, pcap: Path | None = None) -> Iterator[None]:
+def responding(answer: AnswerFunction, pcap: Path | None = None) -> Iterator[None]:
     """Answer packets within the block; write all packets in both directions to the capture `pcap`."""
     steps = (
         f"link add {NEAR} mtu {_LARGEST} type veth peer name {FAR} mtu {_LARGEST}",
@@ -108,7 +108,7 @@ def responding(answer: Answer, pcap: Path | None = None) -> Iterator[None]:
         subprocess.run(["ip", "link", "del", NEAR], check=True)
 
 
-def _serve(raw: socket.socket, answer: Answer, pcap: Path | None, stop: threading.Event) -> None:
+def _serve(raw: socket.socket, answer: AnswerFunction, pcap: Path | None, stop: threading.Event) -> None:
     with (pcap or Path(os.devnull)).open("wb") as capture:
         # Classic pcap in microseconds, of Ethernet.
         capture.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
@@ -131,16 +131,16 @@ def _keep(capture: BinaryIO, frame: bytes) -> None:
     capture.write(struct.pack("<IIII", seconds, microseconds, len(frame), len(frame)) + frame)
 
 
-def _packet(ip: bytes) -> Packet | None:
+def _packet(ip: bytes) -> IpPacket | None:
     """Read the IP header; return null unless the packet is TCP or UDP."""
     if ip[0] >> 4 == 4:
-        found = Packet(ip[12:16], ip[16:20], ip[9], ip[4 * (ip[0] & 15) : struct.unpack("!H", ip[2:4])[0]])
+        found = IpPacket(ip[12:16], ip[16:20], ip[9], ip[4 * (ip[0] & 15) : struct.unpack("!H", ip[2:4])[0]])
     else:
-        found = Packet(ip[8:24], ip[24:40], ip[6], ip[40:])
+        found = IpPacket(ip[8:24], ip[24:40], ip[6], ip[40:])
     return found if found.protocol in (TCP, UDP) else None
 
 
-def _ip(answered: Packet, payload: bytes) -> bytes:
+def _ip(answered: IpPacket, payload: bytes) -> bytes:
     """Return the IP packet with `payload`, and with right checksums."""
     source, destination, protocol = answered.destination, answered.source, answered.protocol
     pseudo = source + destination + struct.pack("!IxxxB", len(payload), protocol)

@@ -34,8 +34,8 @@ from firstflight.host_names import NotAName, normalise
 from firstflight.system import binaries
 from scanner.imports import certificates
 from scanner.resolver.configured import Resolver
-from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker
+from scanner.resolver.pace import QueryPace
+from scanner.resolver.query import QueryClient
 from store import url
 from tests.field.responders import (
     ACK,
@@ -46,7 +46,7 @@ from tests.field.responders import (
     SYN,
     TCP,
     UDP,
-    Packet,
+    IpPacket,
     datagram,
     reset,
     responding,
@@ -91,7 +91,7 @@ RESETS_ECN = "10.77.1.20"
 
 
 @dataclass
-class Survey:
+class SurveyRows:
     """Rows of the survey and of the dissector by server."""
 
     rows: dict[str, Row]
@@ -99,7 +99,7 @@ class Survey:
     status: int
 
 
-def by_table(packet: Packet) -> Iterator[bytes]:
+def by_table(packet: IpPacket) -> Iterator[bytes]:
     if packet.protocol != TCP or packet.flags & (SYN | ACK) != SYN:
         return
     if packet.server in SYN_ACKS:
@@ -109,7 +109,7 @@ def by_table(packet: Packet) -> Iterator[bytes]:
 
 
 @pytest.fixture(scope="module")
-def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+def survey(tmp_path_factory: pytest.TempPathFactory) -> SurveyRows:
     """The survey's rows of all servers, and the dissector's rows of the capture."""
     folder = tmp_path_factory.mktemp("ecn")
     targets, pcap = folder / "targets.csv", folder / "survey.pcap"
@@ -125,12 +125,12 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
         setting.write_text(before)
     dissected = program("firstflight-dissect", pcap, "--kind", "tcp_flow")
     flows = {(flow["server_ip"], flow["client_port"]): flow for flow in lines(dissected)}
-    return Survey({row["ip"]: row for row in lines(done)}, flows, done.returncode)
+    return SurveyRows({row["ip"]: row for row in lines(done)}, flows, done.returncode)
 
 
 @pytest.mark.parametrize(("server", "expected"), [(ip, case[1]) for ip, case in SYN_ACKS.items()])
 def test_ecn_is_agreed_as_rfc_3168_says_and_as_the_dissector_reads(
-    survey: Survey, server: str, expected: bool
+    survey: SurveyRows, server: str, expected: bool
 ) -> None:
     row = survey.rows[server]
     assert (row["outcome"], row["ecn"]) == ("answered", expected)
@@ -142,7 +142,7 @@ def test_ecn_is_agreed_as_rfc_3168_says_and_as_the_dissector_reads(
     assert survey.status == 0
 
 
-def test_a_segment_that_the_kernel_drops_says_nothing_of_ecn(survey: Survey) -> None:
+def test_a_segment_that_the_kernel_drops_says_nothing_of_ecn(survey: SurveyRows) -> None:
     """RFC 3168 6.1.1.1: a retransmitted SYN does not offer ECN, so its answer does not show support."""
     row = survey.rows[RESETS_ECN]
     found = (row["outcome"], row["ecn"], row["syn_retransmissions"], row["connects"])
@@ -157,7 +157,7 @@ ALIAS = b"\0\0\4edge\4test\0"
 
 
 @dataclass(frozen=True)
-class Case:
+class AnswerCase:
     """A server's answer, and the columns of the expected rows."""
 
     qtype: str
@@ -176,43 +176,45 @@ def addresses(count: int) -> tuple[bytes, ...]:
 
 ONE = addresses(1)
 CASES = {
-    "alias-alpn": Case(
+    "alias-alpn": AnswerCase(
         "HTTPS",
         (ALIAS + b"\0\1\0\3\2h3",),
         {"status": "NOERROR", "https_priority": 0, "https_target": "edge.test", "https_alpn": []},
         RFC_9460,
     ),
-    "alias-mandatory": Case(
+    "alias-mandatory": AnswerCase(
         "HTTPS", (ALIAS + b"\0\0\0\2\0\1",), {"status": "NOERROR", "https_priority": 0}, RFC_9460
     ),
-    "alias-disorder": Case(
+    "alias-disorder": AnswerCase(
         "HTTPS", (ALIAS + b"\0\4\0\1x\0\1\0\0",), {"status": "NOERROR", "https_ipv4hint": []}, RFC_9460
     ),
-    "service-disorder": Case(
+    "service-disorder": AnswerCase(
         "HTTPS",
         (b"\0\1\0" + b"\0\3\0\2\0\1\0\1\0\3\2h3",),
         {"status": "MALFORMED"},
         "RFC 9460 2.2: keys are in increasing order, else the record is malformed",
     ),
-    "referral": Case("A", (), {"status": "REFERRAL", "rcode": 0}, RFC_2308, name_servers=("test.",)),
-    "referral-upward": Case("AAAA", (), {"status": "REFERRAL"}, RFC_2308, name_servers=(".",)),
-    "nodata": Case("A", (), {"status": "NODATA"}, "RFC 2308 2.2: nothing at all is NODATA"),
-    "behind-1": Case(
+    "referral": AnswerCase("A", (), {"status": "REFERRAL", "rcode": 0}, RFC_2308, name_servers=("test.",)),
+    "referral-upward": AnswerCase("AAAA", (), {"status": "REFERRAL"}, RFC_2308, name_servers=(".",)),
+    "nodata": AnswerCase("A", (), {"status": "NODATA"}, "RFC 2308 2.2: nothing at all is NODATA"),
+    "behind-1": AnswerCase(
         "A",
         ONE,
         {"status": "NOERROR", "address": "10.77.0.0", "detail": "1 bytes follow the message"},
         "RFC 1035 4.1: a message ends with its last record; BIND and unbound read it",
         behind=b"\0",
     ),
-    "behind-200": Case("A", ONE, {"status": "NOERROR"}, "RFC 1035 4.1", behind=b"\xff" * 200),
-    "many": Case(
+    "behind-200": AnswerCase("A", ONE, {"status": "NOERROR"}, "RFC 1035 4.1", behind=b"\xff" * 200),
+    "many": AnswerCase(
         "A",
         addresses(3000),
         {"status": "NOERROR", "records_left_out": 2900},
         "BIND's max-records-per-type is 100",
         rows=100,
     ),
-    "not-many": Case("A", addresses(100), {"status": "NOERROR", "records_left_out": 0}, "the same", rows=100),
+    "not-many": AnswerCase(
+        "A", addresses(100), {"status": "NOERROR", "records_left_out": 0}, "the same", rows=100
+    ),
 }
 
 
@@ -236,7 +238,7 @@ def message(query: bytes) -> bytes:
     return answer.to_wire(max_size=65_535) + case.behind
 
 
-def as_resolver(packet: Packet) -> Iterator[bytes]:
+def as_resolver(packet: IpPacket) -> Iterator[bytes]:
     if packet.protocol == UDP and packet.ports[1] == 53:
         yield datagram(packet, message(packet.payload[8:]))
 
@@ -274,7 +276,7 @@ def test_the_resolver_of_the_watch_says_the_same() -> None:
     resolver = Resolver(RESOLVER, timeout_s=20.0, attempts=1)
 
     async def ask(names: list[str]) -> dict[str, tuple[str, int, int]]:
-        asker = Asker(resolver, Pace(None).turn, Permitted([], []))
+        asker = QueryClient(resolver, QueryPace(None).turn, Permitted([], []))
         try:
             found = {name: await asker.ask(f"{name}.test", CASES[name].qtype) for name in names}
         finally:

@@ -182,7 +182,7 @@ def one_rtt(frames: bytes, number: int = 0) -> bytes:
 
 def answered(path: Path, *packets: bytes, mark: bytes = b"") -> Path:
     """Write an exchange, 1-RTT packets of the server, and a key log that starts with `mark`."""
-    capture = b.Capture().sent(0, b.hello_datagram())
+    capture = b.CaptureBuilder().sent(0, b.hello_datagram())
     capture.came(9 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 0))
     for number, packet in enumerate(packets):
         capture.came((20 + number) * MS, packet)
@@ -258,7 +258,7 @@ def test_a_key_log_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 # Single captures: faults 1, 7, 14, and frames that a mirror port duplicates.
 
 
-class Case(NamedTuple):
+class CaptureCase(NamedTuple):
     """A capture, its expected rows, and their source."""
 
     kind: str
@@ -274,7 +274,7 @@ def recorded(name: str) -> Callable[[Path], Path]:
 
 def halves(*acks: tuple[int, bytes]) -> Callable[[Path], Path]:
     """Return a function that writes a ClientHello in two datagrams, 5 ms apart, and the server's Initials."""
-    capture = b.Capture()
+    capture = b.CaptureBuilder()
     for number, (at_ms, data, offset) in enumerate([(0, b.HELLO[:100], 0), (5, b.HELLO[100:], 100)]):
         frames = b.crypto(data, offset)
         capture.sent(at_ms * MS, b.initial(frames, number, from_client=True, pad_to=1252))
@@ -285,7 +285,7 @@ def halves(*acks: tuple[int, bytes]) -> Callable[[Path], Path]:
 
 def twice() -> Callable[[Path], Path]:
     """Return a function that writes an exchange as a mirror port captures it, with each frame twice."""
-    capture = b.Capture()
+    capture = b.CaptureBuilder()
     for us in (0, 3):
         capture.sent(us * 1000, b.hello_datagram())
     for number, frames in enumerate([b.ack(), b.crypto(b.server_hello())]):
@@ -300,14 +300,14 @@ def dns(identifier: int, size: int) -> Callable[[Path], Path]:
     head = struct.pack("!HHHHHH", identifier, 0x0100, 1, 0, 0, 1)
     query = head + b"\7example\3net\0\0\1\0\1" + b"\0\0\x29\4\xd0\0\0\0\0"
     query += struct.pack("!H", size - len(query) - 2) + bytes(size - len(query) - 2)
-    return b.Capture().sent(0, query).came(9 * MS, query[:40]).write
+    return b.CaptureBuilder().sent(0, query).came(9 * MS, query[:40]).write
 
 
 def early(at_ms: int, odcid: bytes = b.ODCID, port: int = 443) -> Callable[[Path], Path]:
     """Return a function that writes a 0-RTT packet at `at_ms`, and its Initial at 5 ms."""
     head = b"\xd0" + struct.pack("!I", b.V1) + bytes([len(odcid)]) + odcid + b"\x08" + b.CLIENT_CID
     sealed = head + struct.pack("!H", 0x4000 | 300) + bytes(i * 31 & 0xFF for i in range(300))
-    capture = b.Capture(server=("198.51.100.1", port))
+    capture = b.CaptureBuilder(server=("198.51.100.1", port))
     return capture.sent(at_ms * MS, sealed).sent(5 * MS, b.hello_datagram()).came(9 * MS, ANSWER).write
 
 
@@ -315,52 +315,52 @@ ANSWER = b.initial(b.ack() + b.crypto(b.server_hello()), 0, pad_to=1200)
 PARTIAL = {"first_answer": "timeout", "ack_us": None, "detail": None}
 CASES = [
     # RFC 9000 13.2.1: servers acknowledge each ack-eliciting Initial immediately, also the first of several.
-    Case(
+    CaptureCase(
         "a partial ACK alone",
         recorded("01-partial_ack.pcap"),
         [PARTIAL | {"partial_ack_us": 19_950}],
         f"{RFC9000} 13.2.1; the handshake engine",
     ),
-    Case(
+    CaptureCase(
         "a partial ACK before the rest was sent",
         halves((3, b.ack())),
         [PARTIAL | {"partial_ack_us": 3_000}],
         f"{RFC9000} 13.2.1",
     ),
-    Case(
+    CaptureCase(
         "a partial ACK, and the whole one",
         halves((3, b.ack()), (9, b.ack(1, first_range=1))),
         [{"first_answer": "ack_only", "partial_ack_us": 3_000, "ack_us": 4_000}],
         f"{RFC9000} 13.2.1",
     ),
-    Case("DNS to port 443", recorded("07-dns443.pcap"), [], f"{RFC9000} 7.2; tshark: dns"),
-    Case("DNS, another identifier", dns(0xC001, 1232), [], f"{RFC9000} 7.2"),
-    Case("DNS that names version 1", dns(0xD100, 1400), [], f"{RFC9000} 7.2"),
-    Case(
+    CaptureCase("DNS to port 443", recorded("07-dns443.pcap"), [], f"{RFC9000} 7.2; tshark: dns"),
+    CaptureCase("DNS, another identifier", dns(0xC001, 1232), [], f"{RFC9000} 7.2"),
+    CaptureCase("DNS that names version 1", dns(0xD100, 1400), [], f"{RFC9000} 7.2"),
+    CaptureCase(
         "0-RTT after its Initial",
         recorded("14-initial_first.pcap"),
         [{"packets_client": 2, "undecrypted_packets": 1, "client_hello_us": 0}],
         "tshark, Zeek: one connection",
     ),
-    Case(
+    CaptureCase(
         "0-RTT before its Initial",
         recorded("14-zero_first.pcap"),
         [{"packets_client": 2, "undecrypted_packets": 1, "client_hello_us": 100}],
         "tshark, Zeek: one connection",
     ),
-    Case(
+    CaptureCase(
         "0-RTT before its Initial, on another port",
         early(2, port=8443),
         [{"packets_client": 2, "datagrams_client": 2, "client_hello_us": 3_000, "first_answer": "coalesced"}],
         f"{RFC9000} 12.2: packets may overtake each other",
     ),
-    Case(
+    CaptureCase(
         "0-RTT of another connection",
         early(2, odcid=b"\x99" * 8),
         [{"packets_client": 1, "client_hello_us": 0}],
         f"{RFC9000} 17.2.3: its connection ID is that of the first Initial",
     ),
-    Case(
+    CaptureCase(
         "each frame twice",
         twice(),
         [{"bytes_received": 2400, "datagrams_received": 2, "first_answer": "iack", "client_hello_copies": 1}],
@@ -370,7 +370,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
-def test_rows_of_a_capture(case: Case, tmp_path: Path) -> None:
+def test_rows_of_a_capture(case: CaptureCase, tmp_path: Path) -> None:
     found = connections(case.write(tmp_path / "x.pcap"))
     shown = [
         {name: row[name] for name in expected_row}
@@ -428,7 +428,7 @@ NOT_READ = {
 
 def versions(path: Path, known: dict[int, bytes], unknown: dict[int, str]) -> Path:
     """Write a ClientHello of each version, from another port each."""
-    capture = b.Capture()
+    capture = b.CaptureBuilder()
     for number, (version, salt) in enumerate((known | dict.fromkeys(unknown, DRAFT_33)).items()):
         capture.client = ("192.0.2.10", 40000 + number)
         capture.sent(number * MS, hello_of(version, salt, bytes([number]) + bytes(range(7))))

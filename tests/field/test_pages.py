@@ -25,7 +25,7 @@ HTML = "HTML Standard"
 URL = "WHATWG URL Standard"
 
 
-class Case(NamedTuple):
+class PageCase(NamedTuple):
     """A page and the files that it links to. `content_type`: the header field."""
 
     kind: str
@@ -48,10 +48,10 @@ def link(reference: bytes, head: bytes = b"") -> bytes:
 
 UMLAUT = "/\u00e4.zip".encode()
 CASES = [
-    *(Case(path.stem, path.read_bytes(), AB, ENCODING) for path in sorted(DATA.glob("04-*.html"))),
+    *(PageCase(path.stem, path.read_bytes(), AB, ENCODING) for path in sorted(DATA.glob("04-*.html"))),
     # A byte that the encoding lacks, or a character that only the superset has, for labels of section 4.2.
     *(
-        Case(f"{label} with {between!r}", charset(label, between), AB, f"{ENCODING} 4.2")
+        PageCase(f"{label} with {between!r}", charset(label, between), AB, f"{ENCODING} 4.2")
         for label, between in (
             ("gb_2312-80", b"\xe9F"),
             ("x-gbk", b"\x80\xff"),
@@ -91,17 +91,17 @@ CASES = [
             ("no-such", b"\xff"),
         )
     ),
-    Case(
+    PageCase(
         "ks_c_5601-1987 by http-equiv",
         b"<meta http-equiv=Content-Type content='text/html; charset=ks_c_5601-1987'>"
         + link(b"/\xb0\xa1.zip"),
         ["/%EA%B0%80.zip"],
         f"{HTML} 2.7.5",
     ),
-    Case("replacement", charset("hz-gb-2312", b"~{"), [], f"{ENCODING} 14.1"),
+    PageCase("replacement", charset("hz-gb-2312", b"~{"), [], f"{ENCODING} 14.1"),
     # Which declaration counts.
     *(
-        Case(kind, body, ["/%C3%A4.zip"], f"{HTML} 13.2.3", content_type)
+        PageCase(kind, body, ["/%C3%A4.zip"], f"{HTML} 13.2.3", content_type)
         for kind, body, content_type in (
             ("UTF-8 in Content-Type alone", link(UMLAUT), "text/html; charset=utf-8"),
             ("quoted in Content-Type", link(UMLAUT), 'text/html;x=y; charset="UTF-8"'),
@@ -131,17 +131,17 @@ CASES = [
         )
     ),
     # A query is written in the page's encoding, a path in UTF-8.
-    Case(
+    PageCase(
         "query in gbk", link(b"/\xc4\xe3.zip?\xc4\xe3", b"<meta charset=gbk>"), ["/%E4%BD%A0.zip?%C4%E3"], URL
     ),
-    Case(
+    PageCase(
         "query that the encoding lacks",
         link(b"/a.zip?&#x4f60;", b"<meta charset=latin1>"),
         ["/a.zip?%26%2320320%3B"],
         URL,
     ),
-    Case("query of utf-16", "\ufeff<a href=/a.zip?\u00e4>".encode("utf-16-le"), ["/a.zip?%C3%A4"], URL),
-    Case(
+    PageCase("query of utf-16", "\ufeff<a href=/a.zip?\u00e4>".encode("utf-16-le"), ["/a.zip?%C3%A4"], URL),
+    PageCase(
         "XHTML",
         b"<script src='/a.zip'/><title/><style><![CDATA[<a href='/c.zip'/>]]></style><a href='/b.zip'/>",
         AB,
@@ -150,7 +150,7 @@ CASES = [
     ),
     # Markup.
     *(
-        Case(kind, body, files, f"{HTML} 13.2.5")
+        PageCase(kind, body, files, f"{HTML} 13.2.5")
         for kind, body, files in (
             ("reference in an attribute", link(b"/a.zip?x=1&amp;y=2"), ["/a.zip?x=1&y=2"]),
             ("ampersand of a query", link(b"/a.zip?x=1&copy=2&notit=3"), ["/a.zip?x=1&copy=2&notit=3"]),
@@ -186,7 +186,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
-def test_links_of_a_page_are_those_that_a_browser_finds(case: Case) -> None:
+def test_links_of_a_page_are_those_that_a_browser_finds(case: PageCase) -> None:
     found = page.links(case.body, BASE, Limits(), case.content_type)
     assert [url.removeprefix("https://a.test") for url in found.files] == case.files, case.source
 

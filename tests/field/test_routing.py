@@ -18,7 +18,7 @@ from firstflight.errors import InputError
 SEQUENCE, SET, CONFED_SEQUENCE, CONFED_SET = 2, 1, 3, 4
 
 
-class Case(NamedTuple):
+class RoutingCase(NamedTuple):
     """A table, and the origins by network or null if the table is refused."""
 
     kind: str
@@ -65,61 +65,65 @@ NET = "198.51.100.0/24"
 NETWORK = "RFC 4632 3.1: the bits behind a prefix are no part of it"
 OURS = "docs/inputs.md"
 CASES = [
-    Case("addpath alone", data("10-addpath_alone.mrt"), {NET: 3}, RFC_8050),
-    Case(
+    RoutingCase("addpath alone", data("10-addpath_alone.mrt"), {NET: 3}, RFC_8050),
+    RoutingCase(
         "addpath for most",
         data("10-addpath_for_most.mrt"),
         {"198.51.0.0/16": 3, NET: 5},
         RFC_8050,
     ),
-    Case("host bits", data("10-host_bits.mrt"), {"198.51.96.0/20": 3}, NETWORK),
-    Case(
+    RoutingCase("host bits", data("10-host_bits.mrt"), {"198.51.96.0/20": 3}, NETWORK),
+    RoutingCase(
         "twice by host bits",
         data("10-twice_by_host_bits.mrt"),
         {NET: 3, "198.51.100.0/23": 4},
         f"{NETWORK}; the first counts ({OURS})",
     ),
-    Case(
+    RoutingCase(
         "confederation first",
         data("10-confed_first.mrt"),
         {NET: 3},
         RFC_5065,
     ),
-    Case("several paths", record(8, "c63364/24", to(3), to(4), has_id=True), {NET: 3}, RFC_8050),
-    Case("IPv6 paths", record(10, "20010db8/32", to(3), to(4), has_id=True), {"2001:db8::/32": 3}, RFC_8050),
-    Case(
+    RoutingCase("several paths", record(8, "c63364/24", to(3), to(4), has_id=True), {NET: 3}, RFC_8050),
+    RoutingCase(
+        "IPv6 paths", record(10, "20010db8/32", to(3), to(4), has_id=True), {"2001:db8::/32": 3}, RFC_8050
+    ),
+    RoutingCase(
         "in both forms",
         record(2, "c63364/24", to(3)) + record(8, "c63364/24", to(4), has_id=True),
         {NET: 3},
         f"the first counts ({OURS})",
     ),
-    Case("cut within an identifier", record(8, "c63364/24", b"", has_id=True)[:-8], None, RFC_8050),
-    Case("multicast paths", record(2, "0a/8", to(3)) + record(9, "0b/8", to(4)), {"10.0.0.0/8": 3}, OURS),
-    Case(
+    RoutingCase("cut within an identifier", record(8, "c63364/24", b"", has_id=True)[:-8], None, RFC_8050),
+    RoutingCase(
+        "multicast paths", record(2, "0a/8", to(3)) + record(9, "0b/8", to(4)), {"10.0.0.0/8": 3}, OURS
+    ),
+    RoutingCase(
         "generic IPv4",
         record(6, "c63364/24", to(3), family="000101"),
         {NET: 3},
         GENERIC,
     ),
-    Case(
+    RoutingCase(
         "generic IPv6",
         record(6, "20010db8/32", to(3), family="000201"),
         {"2001:db8::/32": 3},
         GENERIC,
     ),
-    Case(
+    RoutingCase(
         "generic VPN",
         record(2, "0a/8", to(3)) + record(6, "0b/8", to(4), family="000180"),
         {"10.0.0.0/8": 3},
         OURS,
     ),
-    Case(
+    RoutingCase(
         "generic paths", record(12, "c63364/24", to(3), family="000101"), None, "RFC 8050 4.2, and OpenBGPD"
     ),
-    Case("host bits of IPv6", record(4, "20010db8ff/33", to(3)), {"2001:db8:8000::/33": 3}, NETWORK),
-    Case("host bits of /1", record(2, "ff/1", to(3)), {"128.0.0.0/1": 3}, NETWORK),
+    RoutingCase("host bits of IPv6", record(4, "20010db8ff/33", to(3)), {"2001:db8:8000::/33": 3}, NETWORK),
+    RoutingCase("host bits of /1", record(2, "ff/1", to(3)), {"128.0.0.0/1": 3}, NETWORK),
     *(
-        Case(f"path of {kinds}", record(2, "0a/8", path(*segments)), origins, RFC_5065)
+        RoutingCase(f"path of {kinds}", record(2, "0a/8", path(*segments)), origins, RFC_5065)
         for kinds, segments, origins in (
             ("sets in front", [(CONFED_SET, [64512]), (SEQUENCE, [1, 3])], {"10.0.0.0/8": 3}),
             (
@@ -135,7 +139,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
-def test_origins_of_a_table(case: Case, tmp_path: Path) -> None:
+def test_origins_of_a_table(case: RoutingCase, tmp_path: Path) -> None:
     (tmp_path / "table").write_bytes(case.table)
     database = tmp_path / "database"
     if case.origins is None:

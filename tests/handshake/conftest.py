@@ -30,7 +30,7 @@ Target = tuple[str, str, int]
 
 
 @dataclass
-class Done:
+class EngineOutput:
     """The output from a run of the engine."""
 
     status: int
@@ -62,17 +62,17 @@ def connect(
     *options: object,
     allow: Sequence[str] = LOOPBACK,
     limits: Sequence[str] = FAST,
-) -> Done:
+) -> EngineOutput:
     """Run the engine over targets; loopback is allowed, and a contact is given."""
     path = write_targets(folder / "targets.csv", targets)
     command = argv("--targets", path, "--contact", CONTACT, *allow, *limits, *options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     # Split at line feeds only: a server's text may have other line terminators, which JSON does not escape.
     rows = [json.loads(line) for line in done.stdout.split("\n") if line]
-    return Done(done.returncode, rows, done.stderr, folder)
+    return EngineOutput(done.returncode, rows, done.stderr, folder)
 
 
-Connect = Callable[..., Done]
+Connect = Callable[..., EngineOutput]
 
 
 @dataclass

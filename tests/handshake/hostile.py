@@ -102,7 +102,7 @@ def initials(draw: random.Random, client: bytes) -> list[bytes]:
     ]
 
 
-class Server(QuicConnectionProtocol):
+class HostileConnection(QuicConnectionProtocol):
     """One connection; the client's connection ID is the seed."""
 
     def quic_event_received(self, event: QuicEvent) -> None:
@@ -124,7 +124,7 @@ class Server(QuicConnectionProtocol):
 async def _main(port: int, chain: str, key: str) -> None:
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN)
     configuration.load_cert_chain(chain, key)
-    await serve("127.0.0.1", port, configuration=configuration, create_protocol=Server)
+    await serve("127.0.0.1", port, configuration=configuration, create_protocol=HostileConnection)
     print("READY", flush=True)
     await asyncio.Future()
 

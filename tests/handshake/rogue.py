@@ -26,14 +26,14 @@ from . import rogue_frames, rogue_http, rogue_tls
 PERIOD_S = 1.0
 # The number of key updates that a mode starts. A PING follows each.
 UPDATES = {"key-update": 1, "key-update-twice": 2}
-NAMES = rogue_tls.Names()
+NAMES = rogue_tls.AlteredNames()
 MODES = sorted(
     {*rogue_tls.MODES, *rogue_frames.HANDSHAKE, *rogue_frames.COMPLETE, *rogue_http.MODES}
     | {"slow-headers", "negotiation-late", "moved", *UPDATES}
 )
 
 
-class Server(QuicConnectionProtocol):
+class RogueConnection(QuicConnectionProtocol):
     """One connection."""
 
     elsewhere: ClassVar[asyncio.DatagramTransport]
@@ -70,7 +70,7 @@ class Server(QuicConnectionProtocol):
         for found in self._http.handle_event(event):
             if isinstance(found, HeadersReceived):
                 if mode == "moved":
-                    self._transport = Server.elsewhere
+                    self._transport = RogueConnection.elsewhere
                 if mode == "slow-headers":
                     self._slow_headers(found.stream_id, 0)
                 else:
@@ -117,8 +117,8 @@ async def _main(port: int, chain: str, key: str) -> None:
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN)
     configuration.load_cert_chain(chain, key)
     endpoint = asyncio.get_running_loop().create_datagram_endpoint
-    Server.elsewhere, _ = await endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
-    await serve("127.0.0.1", port, configuration=configuration, create_protocol=Server)
+    RogueConnection.elsewhere, _ = await endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
+    await serve("127.0.0.1", port, configuration=configuration, create_protocol=RogueConnection)
     print("READY", flush=True)
     await asyncio.Future()
 

@@ -8,7 +8,7 @@ from aioquic.buffer import encode_uint_var as integer
 from aioquic.h3.connection import FrameType, H3Connection, encode_frame
 from aioquic.quic.connection import QuicConnection
 
-Answer = Callable[[H3Connection, QuicConnection, int], None]
+AnswerFunction = Callable[[H3Connection, QuicConnection, int], None]
 OK = b"\0\0\xd9"
 # `server`: every byte that a value may have (RFC 9110 5.5 allows no NUL, CR, LF).
 VALUE = bytes(byte for byte in range(1, 256) if byte not in b"\r\n") + "\x9b31m\u202e\u2028".encode()
@@ -19,7 +19,7 @@ def plain(http: H3Connection, _quic: QuicConnection, stream: int) -> None:
     http.send_headers(stream, [(b":status", b"200"), (b"server", b"rogue/1")], end_stream=True)
 
 
-def _section(section: bytes) -> Answer:
+def _section(section: bytes) -> AnswerFunction:
     """Answer by a HEADERS frame."""
 
     def answer(_http: H3Connection, quic: QuicConnection, stream: int) -> None:
@@ -28,7 +28,7 @@ def _section(section: bytes) -> Answer:
     return answer
 
 
-def _sent(data: bytes, *, ends: bool = True) -> Answer:
+def _sent(data: bytes, *, ends: bool = True) -> AnswerFunction:
     """Answer by bytes."""
     return lambda _http, quic, stream: quic.send_stream_data(stream, data, end_stream=ends)
 
@@ -44,7 +44,7 @@ def _literal(size: int, content: bytes, *, huffman: bool) -> bytes:
     return OK + b"\x21x" + encoded + bytes([length]) + value
 
 
-def _control(data: bytes, then: Answer | None, *, ends: bool = False) -> Answer:
+def _control(data: bytes, then: AnswerFunction | None, *, ends: bool = False) -> AnswerFunction:
     """Send bytes on the control stream, then answer."""
 
     def answer(http: H3Connection, quic: QuicConnection, stream: int) -> None:
@@ -57,7 +57,7 @@ def _control(data: bytes, then: Answer | None, *, ends: bool = False) -> Answer:
     return answer
 
 
-def _stream(data: bytes, then: Answer | None = None) -> Answer:
+def _stream(data: bytes, then: AnswerFunction | None = None) -> AnswerFunction:
     """Open a further unidirectional stream, then answer."""
 
     def answer(http: H3Connection, quic: QuicConnection, stream: int) -> None:
@@ -73,7 +73,7 @@ def _control_reset(http: H3Connection, quic: QuicConnection, _stream: int) -> No
     quic.reset_stream(http._local_control_stream_id, 0x100)
 
 
-MODES: dict[str, Answer] = {
+MODES: dict[str, AnswerFunction] = {
     "headers-10m": _sent(integer(FrameType.HEADERS) + integer(10_000_000) + bytes(300_000), ends=False),
     "headers-64k": _section(_literal(60_000, b"a", huffman=False)),
     # Five bits of zeros are `0`: as decoded, 96 kB.

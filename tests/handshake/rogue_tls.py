@@ -151,7 +151,7 @@ MODES: dict[str, Mapping[str, Altered]] = {
 }
 
 
-class Names:
+class AlteredNames:
     """Alters the messages of this process by the first label of the name that the last ClientHello has."""
 
     mode = ""

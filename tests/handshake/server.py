@@ -24,7 +24,7 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ProtocolNegotiated, QuicEvent
 from aioquic.tls import SessionTicket
 
-Answer = Callable[[H3Connection, QuicConnection, int], None]
+AnswerFunction = Callable[[H3Connection, QuicConnection, int], None]
 PLAIN = [(b":status", b"200"), (b"server", b"plain/1"), (b"cf-ray", b"8f3a1b2c3d4e5f60-FRA")]
 
 
@@ -89,7 +89,7 @@ def _close(_http: H3Connection, quic: QuicConnection, _stream: int) -> None:
     quic.close(error_code=0x105, reason_phrase="enough")
 
 
-MODES: dict[str, Answer] = {
+MODES: dict[str, AnswerFunction] = {
     "plain": _plain,
     "early": _early,
     "redirect": _redirect,
@@ -121,7 +121,7 @@ class Tickets:
         return self._by_label.pop(label, None)
 
 
-class Server(QuicConnectionProtocol):
+class ServerConnection(QuicConnectionProtocol):
     """One connection."""
 
     requests: Path
@@ -146,13 +146,13 @@ class Server(QuicConnectionProtocol):
 async def _main(port: int, chain: str, key: str, requests: str, host: str = "127.0.0.1") -> None:
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN)
     configuration.load_cert_chain(chain, key)
-    Server.requests = Path(requests)
+    ServerConnection.requests = Path(requests)
     tickets = Tickets()
     server = await serve(
         host,
         port,
         configuration=configuration,
-        create_protocol=Server,
+        create_protocol=ServerConnection,
         session_ticket_fetcher=tickets.pop,
         session_ticket_handler=tickets.add,
     )

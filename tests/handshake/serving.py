@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab.certificates import issue, make_authority
 
-from .conftest import CONTACT, HOST, LOOPBACK, TREE, Done, Target, argv, write_targets
+from .conftest import CONTACT, HOST, LOOPBACK, TREE, EngineOutput, Target, argv, write_targets
 
 # A rate that a server in Python can handle.
 SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
@@ -43,7 +43,7 @@ def serving(module: str, folder: Path, names: str) -> Iterator[int]:
         process.wait()
 
 
-def connect_measured(folder: Path, targets: Sequence[Target], *options: object) -> tuple[Done, int]:
+def connect_measured(folder: Path, targets: Sequence[Target], *options: object) -> tuple[EngineOutput, int]:
     """Run the engine over targets on loopback; return the output and peak resident memory in bytes."""
     folder.mkdir(exist_ok=True)
     path = write_targets(folder / "targets.csv", targets)
@@ -57,7 +57,7 @@ def connect_measured(folder: Path, targets: Sequence[Target], *options: object) 
     text = (folder / "out").read_text()
     # Split at line feeds only: JSON escapes the other line terminators.
     rows = [json.loads(line) for line in text.split("\n") if line]
-    done = Done(process.returncode, rows, (folder / "err").read_text(), folder)
+    done = EngineOutput(process.returncode, rows, (folder / "err").read_text(), folder)
     return done, peak
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
+from lab.model import HttpAnswer
 from tests.lab_servers.running import endpoint, running
 
 from .conftest import ENDS_S, HOST, Http3, connect
@@ -28,7 +28,7 @@ def passed() -> Rule:
 @pytest.mark.parametrize(("stack", "mode"), [("quiche", "wait"), ("quiche", "iack"), ("quic-go", "wait")])
 def test_an_ack_of_half_a_client_hello_is_no_instant_ack(tmp_path: Path, stack: str, mode: str) -> None:
     with (
-        running(tmp_path, stack, [replace(endpoint(stack, mode, 20_000), http=Answer(200))]) as server,
+        running(tmp_path, stack, [replace(endpoint(stack, mode, 20_000), http=HttpAnswer(200))]) as server,
         relays(server.port, {"whole": passed(), "half": second_lost()}) as ports,
     ):
         name = f"{mode}.small.test"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tests.lab_servers.running import Running, endpoint, running
+from tests.lab_servers.running import RunningServer, endpoint, running
 
 from .conftest import HOST, connect
 
@@ -24,7 +24,7 @@ ALERT_ECH_REQUIRED = 121  # RFC 9849 5
 class Encrypting:
     """A server and the configuration that its name would have in DNS."""
 
-    running: Running
+    running: RunningServer
     config: bytes
 
 

@@ -26,11 +26,11 @@ MORE = 200
 # A rate that a server in Python can handle.
 SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
 
-Answer = Callable[[bytes], Iterable[bytes]]
+AnswerFunction = Callable[[bytes], Iterable[bytes]]
 
 
 @contextmanager
-def answering(answer: Answer) -> Iterator[int]:
+def answering(answer: AnswerFunction) -> Iterator[int]:
     """Answer the first datagram of each connection ID with the packets from `answer`; yield the port."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((HOST, 0))

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow.ipc
 import pytest
 
-from .conftest import CONTACT, ENDS_S, HOST, SILENT_S, Done, Http3, connect
+from .conftest import CONTACT, ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect
 from .server import MODES
 
 SETTINGS = {"0x1": 4096, "0x7": 16}
 
 
-def connected(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]) -> Done:
+def connected(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]) -> EngineOutput:
     targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in modes]
     options = ("--timeout", timeout_s, "--verify", "chain", "--roots", http3.authority, "--path", "/a?b=c")
     files = ("--segments", folder / "segments", "--summary", folder / "s")
@@ -24,7 +24,7 @@ def connected(http3: Http3, folder: Path, timeout_s: float, modes: Sequence[str]
 
 
 @pytest.fixture(scope="module")
-def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """The rows of all modes with connections that finish by themselves."""
     return connected(
         http3, tmp_path_factory.mktemp("modes"), ENDS_S, [mode for mode in MODES if mode != "silent"]
@@ -32,7 +32,7 @@ def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 
 @pytest.fixture(scope="module")
-def silent(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def silent(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """The row of the mode that never responds."""
     return connected(http3, tmp_path_factory.mktemp("silent"), SILENT_S, ["silent"])
 
@@ -66,7 +66,12 @@ def segments(folder: Path) -> list[dict[str, Any]]:
     ],
 )
 def test_each_answer_has_its_words(
-    done: Done, silent: Done, mode: str, http: str, status: int | None, more: dict[str, object]
+    done: EngineOutput,
+    silent: EngineOutput,
+    mode: str,
+    http: str,
+    status: int | None,
+    more: dict[str, object],
 ) -> None:
     row = (silent if mode == "silent" else done).row(f"{mode}.http3.test")
     assert (row["outcome"], row["http"], row["status"]) == ("done", http, status)
@@ -78,7 +83,7 @@ def test_each_answer_has_its_words(
     assert row["bytes_received"] < 120_000
 
 
-def test_negotiated_and_shown_values_are_recorded(done: Done) -> None:
+def test_negotiated_and_shown_values_are_recorded(done: EngineOutput) -> None:
     row = done.row("plain.http3.test")
     assert (row["version"], row["alpn"], row["group"]) == ("0x00000001", "h3", "X25519")
     assert row["cipher"] in (
@@ -100,7 +105,7 @@ def test_negotiated_and_shown_values_are_recorded(done: Done) -> None:
     )
 
 
-def test_certificates_and_responses_have_their_segments(done: Done) -> None:
+def test_certificates_and_responses_have_their_segments(done: EngineOutput) -> None:
     folder = done.folder / "segments"
     certificates = segments(folder / "certificate")
     leaf = next(certificate for certificate in certificates if certificate["position"] == 0)
@@ -120,7 +125,9 @@ def test_certificates_and_responses_have_their_segments(done: Done) -> None:
     assert {row["domain"] for row in rows} == {row["domain"] for row in done.rows}
 
 
-def test_requests_identify_the_sender_and_the_target(done: Done, silent: Done, http3: Http3) -> None:
+def test_requests_identify_the_sender_and_the_target(
+    done: EngineOutput, silent: EngineOutput, http3: Http3
+) -> None:
     assert (done.status, silent.status) == (0, 0), done.messages + silent.messages
     requests = {headers[":authority"].split(".")[0]: headers for headers in http3.asked()}
     assert requests.keys() >= MODES.keys()

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
+from lab.model import HttpAnswer
 from schemas import records
-from tests.lab_servers.running import Running, endpoint, running
+from tests.lab_servers.running import RunningServer, endpoint, running
 from tests.processes import pending
 from tests.segments import rows_of
 from tests.waiting import until
@@ -28,9 +28,9 @@ NAMES = 300
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that answers requests, so a connection closes long before its timeout."""
-    answers = replace(endpoint("quiche", "wait", None), http=Answer(200))
+    answers = replace(endpoint("quiche", "wait", None), http=HttpAnswer(200))
     with running(tmp_path_factory.mktemp("quiche"), "quiche", [answers]) as found:
         yield found
 
@@ -44,11 +44,11 @@ def silent() -> Iterator[socket.socket]:
         yield server
 
 
-def names(server: Running, count: int) -> list[tuple[str, str, int]]:
+def names(server: RunningServer, count: int) -> list[tuple[str, str, int]]:
     return [(HOST, f"n{number}.small.test", server.port) for number in range(count)]
 
 
-def test_json_has_the_columns_of_the_kind(server: Running, tmp_path: Path) -> None:
+def test_json_has_the_columns_of_the_kind(server: RunningServer, tmp_path: Path) -> None:
     (row,) = connect(tmp_path, names(server, 1), "--timeout", ENDS_S).rows
     described = [
         column.name for column in records.load("quic_handshake").columns if column.source == "handshake"
@@ -94,7 +94,7 @@ def test_targets_outside_need_a_contact(tmp_path: Path) -> None:
     assert done.returncode == 2 and "give --contact" in done.stderr and not done.stdout
 
 
-def test_lists_are_kept(silent: socket.socket, server: Running, tmp_path: Path) -> None:
+def test_lists_are_kept(silent: socket.socket, server: RunningServer, tmp_path: Path) -> None:
     (tmp_path / "optout").write_text("owner.test\n")
     (tmp_path / "block").write_text("127.0.0.9\n")
     targets = [
@@ -128,7 +128,7 @@ def test_a_server_that_never_answers_gets_few_datagrams(silent: socket.socket, t
     raise AssertionError("fewer than three datagrams in each try")
 
 
-def test_limits_hold(server: Running, tmp_path: Path) -> None:
+def test_limits_hold(server: RunningServer, tmp_path: Path) -> None:
     started_ns = time.time_ns()
     limits = ("--per-address-rate", "5", "--per-prefix-rate", "0")
     done = connect(tmp_path, names(server, 8), "--timeout", ENDS_S, limits=limits)
@@ -138,7 +138,9 @@ def test_limits_hold(server: Running, tmp_path: Path) -> None:
     assert {row["outcome"] for row in done.rows} == {"done"}
 
 
-def test_interrupted_killed_and_resumed_every_target_has_one_row(server: Running, tmp_path: Path) -> None:
+def test_interrupted_killed_and_resumed_every_target_has_one_row(
+    server: RunningServer, tmp_path: Path
+) -> None:
     path = write_targets(tmp_path / "t.csv", names(server, NAMES))
     folder, summary = tmp_path / "segments", tmp_path / "summary.json"
     options = ("--targets", path, "--segments", folder, "--summary", summary, "--timeout", ENDS_S)
@@ -165,7 +167,7 @@ def test_interrupted_killed_and_resumed_every_target_has_one_row(server: Running
 
 
 def test_connections_cut_off_by_a_second_signal_are_closed_without_rows(
-    server: Running, tmp_path: Path
+    server: RunningServer, tmp_path: Path
 ) -> None:
     """The relay passes on only the first of the server's datagrams."""
     connection_ids: list[bytes] = []
@@ -192,7 +194,7 @@ def test_connections_cut_off_by_a_second_signal_are_closed_without_rows(
     assert (json.loads(summary.read_text())["not_done"], rows_of(folder)) == (1, [])
 
 
-def test_keys_are_logged_for_dissectors(server: Running, tmp_path: Path) -> None:
+def test_keys_are_logged_for_dissectors(server: RunningServer, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     (row,) = connect(tmp_path, names(server, 1), "--timeout", ENDS_S, "--keylog", keys).rows
     labels = [line.split()[0] for line in keys.read_text().splitlines()]

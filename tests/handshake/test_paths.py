@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab_servers.running import endpoint, running
 
-from .conftest import ENDS_S, HOST, Done, Http3, connect
+from .conftest import ENDS_S, HOST, EngineOutput, Http3, connect
 from .relay import Rule, relays
 
 # More than a connection without losses has in either direction.
@@ -103,21 +103,21 @@ RULES: dict[str, Rule] = {
 
 
 @pytest.fixture(scope="module")
-def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     with relays(http3.port, RULES) as ports:
         targets = [(HOST, f"{name}.http3.test", port) for name, port in ports.items()]
         return connect(tmp_path_factory.mktemp("paths"), targets, "--timeout", ENDS_S, limits=SLOW)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_the_response_comes_over_every_path(done: Done, name: str) -> None:
+def test_the_response_comes_over_every_path(done: EngineOutput, name: str) -> None:
     row = done.row(f"{name}.http3.test")
     assert (row["outcome"], row["http"], row["status"]) == ("done", "response", 200), row
     assert row["alert"] is None and row["signature_valid"], row
 
 
 @pytest.fixture(scope="module")
-def undisturbed(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def undisturbed(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """Connections over clean paths, one after the other, so a delay of the server disturbs only one."""
     names = [f"clean-{number}" for number in range(5)]
     with relays(http3.port, dict.fromkeys(names, RULES["clean"])) as ports:
@@ -126,7 +126,7 @@ def undisturbed(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
         return connect(folder, targets, "--timeout", ENDS_S, limits=ONE_BY_ONE)
 
 
-def test_every_datagram_of_a_connection_is_lost_once(done: Done, undisturbed: Done) -> None:
+def test_every_datagram_of_a_connection_is_lost_once(done: EngineOutput, undisturbed: EngineOutput) -> None:
     clean = min(undisturbed.rows, key=lambda row: int(row["retransmissions"]))
     # An engine that sends something again on a path without losses does so on each.
     assert clean["retransmissions"] == 0, undisturbed.rows
@@ -135,14 +135,14 @@ def test_every_datagram_of_a_connection_is_lost_once(done: Done, undisturbed: Do
     assert done.row("lost-client-0.http3.test")["retransmissions"] > 0
 
 
-def test_no_run_fails_and_nothing_is_sent_without_end(done: Done) -> None:
+def test_no_run_fails_and_nothing_is_sent_without_end(done: EngineOutput) -> None:
     assert (done.status, done.messages.count("panicked")) == (0, 0), done.messages
     assert len(done.rows) == len(RULES)
     assert {row["domain"]: row["datagrams_sent"] for row in done.rows if row["datagrams_sent"] > 60} == {}
 
 
 @pytest.fixture(scope="module")
-def shaken(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def shaken(tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """Handshakes with a server that speaks no HTTP/3, its chain of many datagrams, and one lost datagram."""
     folder = tmp_path_factory.mktemp("quiche")
     untimed = ("retry", "hello-retry")
@@ -165,7 +165,7 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Done:
             targets = [(HOST, name.split()[0], port) for name, port in ports.items()]
             found = connect(folder, targets, "--timeout", WAITING_S)
         names = {port: name for name, port in ports.items()}
-        return Done(
+        return EngineOutput(
             found.status,
             [{**row, "domain": names[row["port"]]} for row in found.rows],
             found.messages,
@@ -174,7 +174,7 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_one_lost_datagram_fails_no_handshake(shaken: Done, mode: str) -> None:
+def test_one_lost_datagram_fails_no_handshake(shaken: EngineOutput, mode: str) -> None:
     rows = [row for row in shaken.rows if row["domain"].startswith(f"{mode}.")]
     assert len(rows) == 2 * MOST
     failed = {

@@ -21,7 +21,7 @@ from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
 from firstflight.run.provenance import ruleset_hash
 from scanner.imports import certificates, failures, transport_parameters
-from scanner.imports.qscanner import QScanner, Target
+from scanner.imports.qscanner import QScanner, TargetRows
 from schemas import records
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "qscanner"
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FIXTURE, tmp_path / "qscanner"))
 
 
-def found(folder: Path) -> tuple[list[Target], QScanner]:
+def found(folder: Path) -> tuple[list[TargetRows], QScanner]:
     source = QScanner(folder, METHODS)
     return list(source.targets(folder)), source
 

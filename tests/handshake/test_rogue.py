@@ -20,7 +20,7 @@ from firstflight.system import binaries
 from schemas import records
 
 from . import rogue, rogue_http, rogue_tls
-from .conftest import ENDS_S, HOST, SILENT_S, TREE, Done, Target
+from .conftest import ENDS_S, HOST, SILENT_S, TREE, EngineOutput, Target
 from .serving import connect_measured, serving
 from .test_http3 import segments
 
@@ -178,11 +178,11 @@ def named(modes: list[str], port: int) -> list[Target]:
 
 
 @pytest.fixture(scope="module")
-def done(server: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(server: int, tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """The rows of all modes; `folder` has a folder for the output of each run."""
     folder = tmp_path_factory.mktemp("done")
 
-    def run(part: str, timeout_s: float) -> Done:
+    def run(part: str, timeout_s: float) -> EngineOutput:
         options = ("--timeout", timeout_s, "--format", "jsonl", "--segments", folder / part / "segments")
         return connect_measured(folder / part, named(RUNS[part], server), *options)[0]
 
@@ -197,12 +197,12 @@ def done(server: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
     return replace(ending, rows=ending.rows + unending.rows, folder=folder)
 
 
-def rows_beside(done: Done, kind: str) -> list[dict[str, Any]]:
+def rows_beside(done: EngineOutput, kind: str) -> list[dict[str, Any]]:
     """Return a kind's rows that handshakes brought along, of both runs."""
     return [row for part in RUNS for row in segments(done.folder / part / "segments" / kind)]
 
 
-def test_every_mode_has_its_outcome(done: Done) -> None:
+def test_every_mode_has_its_outcome(done: EngineOutput) -> None:
     assert set(EXPECTED) == {"plain", *rogue.MODES}
     assert len(done.rows) == len(EXPECTED), done.messages
     wrong = {}
@@ -215,7 +215,7 @@ def test_every_mode_has_its_outcome(done: Done) -> None:
     assert wrong == {}
 
 
-def test_every_closed_list_holds_what_the_rows_have(done: Done) -> None:
+def test_every_closed_list_holds_what_the_rows_have(done: EngineOutput) -> None:
     """The loader refuses a whole file for one other value."""
     outside = {
         (column.name, value)
@@ -226,14 +226,14 @@ def test_every_closed_list_holds_what_the_rows_have(done: Done) -> None:
     assert outside == set()
 
 
-def test_no_server_is_sent_much(done: Done) -> None:
+def test_no_server_is_sent_much(done: EngineOutput) -> None:
     # A slow server gets datagrams until the timeout, because each message restarts the probe timeouts.
     slow = 20 * SILENT_S
     sent = {row["domain"]: row["datagrams_sent"] for row in done.rows}
     assert {name: n for name, n in sent.items() if n > (slow if name.startswith("slow-") else 60)} == {}
 
 
-def test_text_of_servers_is_bounded_and_free_of_control_characters(done: Done) -> None:
+def test_text_of_servers_is_bounded_and_free_of_control_characters(done: EngineOutput) -> None:
     for part in RUNS:
         assert OBEYED.search((done.folder / part / "out").read_text()) is None, part
     reasons = [row["close_reason"] for row in done.rows if row["close_reason"]]
@@ -244,7 +244,7 @@ def test_text_of_servers_is_bounded_and_free_of_control_characters(done: Done) -
     assert all(len(row["detail"] or "") <= 300 for row in done.rows)
 
 
-def test_parameters_are_all_counted(done: Done) -> None:
+def test_parameters_are_all_counted(done: EngineOutput) -> None:
     def parameters(mode: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(done.row(f"{mode}.rogue.test")["transport_parameters"])
         return found
@@ -258,14 +258,14 @@ def test_parameters_are_all_counted(done: Done) -> None:
     assert parameters("parameters-long")[-1] == {"more": 1}
 
 
-def test_goaway_of_a_server_is_recorded(done: Done) -> None:
+def test_goaway_of_a_server_is_recorded(done: EngineOutput) -> None:
     responses = rows_beside(done, "http3_response")
     going = {response["domain"].split(".")[0]: response["goaway"] for response in responses}
     assert going.keys() == {row["domain"].split(".")[0] for row in done.rows if row["http"] == "response"}
     assert [mode for mode, goaway in going.items() if goaway] == ["goaway"]
 
 
-def test_a_chain_of_thousands_has_few_rows(done: Done) -> None:
+def test_a_chain_of_thousands_has_few_rows(done: EngineOutput) -> None:
     certificates = rows_beside(done, "certificate")
     # The server's own in each run, 31 of the thousands, and the two chains of zeros.
     assert len(certificates) <= 40

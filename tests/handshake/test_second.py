@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
+from lab.model import HttpAnswer
 from tests.lab_servers.running import endpoint, running
 
-from .conftest import ENDS_S, HOST, SILENT_S, Done, Http3, connect
+from .conftest import ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect
 
 SECOND = ("--second", "--timeout", ENDS_S)
 
 
 @pytest.fixture(scope="module")
-def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    def run(timeout_s: float, *modes: str) -> Done:
+def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
+    def run(timeout_s: float, *modes: str) -> EngineOutput:
         targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in modes]
         return connect(tmp_path_factory.mktemp("second"), targets, "--second", "--timeout", timeout_s)
 
@@ -32,7 +32,7 @@ TRIES = 3
 
 @pytest.mark.parametrize(("mode", "http", "status"), RESUMED)
 def test_a_session_is_resumed_and_the_request_taken_early(
-    done: Done, mode: str, http: str, status: int | None
+    done: EngineOutput, mode: str, http: str, status: int | None
 ) -> None:
     row = done.row(f"{mode}.http3.test")
     assert (row["outcome"], row["tickets"], row["early_data"]) == ("done", 1, True), row
@@ -46,7 +46,7 @@ def test_a_session_is_resumed_and_the_request_taken_early(
     assert (confirmed_us is None and http == "response") or confirmed_us >= row["second_handshake_us"]
 
 
-def test_the_second_connection_has_no_certificate(done: Done) -> None:
+def test_the_second_connection_has_no_certificate(done: EngineOutput) -> None:
     """One of the connections must show it: in the others a busy server may have sent its flight twice."""
     rows = [done.row(f"{mode}.http3.test") for mode, *_ in RESUMED]
     assert any(row["second_bytes_received"] < row["bytes_received"] for row in rows), rows
@@ -82,7 +82,7 @@ def test_both_connections_keep_the_limit_of_the_address(http3: Http3, tmp_path: 
 
 @pytest.mark.parametrize("stack", ["quic-go", "quiche"])
 def test_other_stacks_accept_their_tickets_and_tokens(tmp_path: Path, stack: str) -> None:
-    answers = replace(endpoint(stack, "wait", None), http=Answer(200))
+    answers = replace(endpoint(stack, "wait", None), http=HttpAnswer(200))
     with running(tmp_path, stack, [answers]) as server:
         for _ in range(TRIES):
             (row,) = connect(tmp_path, [(HOST, "wait.small.test", server.port)], *SECOND).rows

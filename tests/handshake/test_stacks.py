@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from lab import stacks
-from lab.model import Answer
+from lab.model import HttpAnswer
 from lab.servers import CHAIN_BYTES
 from tests.dissect.conftest import FIXTURES as INTEROP
 from tests.dissect.conftest import rows
 from tests.lab_servers.running import endpoint, running
 
-from .conftest import ENDS_S, HOST, Done, connect
+from .conftest import ENDS_S, HOST, EngineOutput, connect
 
 DELAY_US = 20_000
 GOOD = {
@@ -34,11 +34,12 @@ MILESTONES = ("ack_us", "sh_us", "certificate_us", "handshake_us", "confirmed_us
 
 def started(
     folder: Path, stack: str, modes: Sequence[str], timeout_s: float, sizes: Sequence[str] = ("small",)
-) -> Done:
+) -> EngineOutput:
     """Connect to each mode of a stack. The server answers requests, so connections close soon."""
     endpoints = [
         replace(
-            endpoint(stack, mode, None if mode in UNTIMED else DELAY_US, certificate=size), http=Answer(200)
+            endpoint(stack, mode, None if mode in UNTIMED else DELAY_US, certificate=size),
+            http=HttpAnswer(200),
         )
         for mode in modes
         for size in sizes
@@ -51,12 +52,12 @@ def started(
 @pytest.fixture(scope="module", params=GOOD)
 def done(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Done]]:
+) -> Iterator[tuple[str, EngineOutput]]:
     stack = str(request.param)
     yield stack, started(tmp_path_factory.mktemp(stack), stack, GOOD[stack], ENDS_S, ("small", "large"))
 
 
-def test_every_handshake_is_complete(done: tuple[str, Done]) -> None:
+def test_every_handshake_is_complete(done: tuple[str, EngineOutput]) -> None:
     stack, found = done
     assert found.status == 0 and len(found.rows) == 2 * len(GOOD[stack])
     for row in found.rows:
@@ -90,7 +91,7 @@ FINGERPRINTS = {
 }
 
 
-def test_each_stack_is_known_by_its_transport_parameters(done: tuple[str, Done]) -> None:
+def test_each_stack_is_known_by_its_transport_parameters(done: tuple[str, EngineOutput]) -> None:
     """Whatever the mode: a Retry, which adds a parameter, does not enter."""
     stack, found = done
     assert {row["stack_fingerprint"] for row in found.rows} == FINGERPRINTS[stack]
@@ -107,7 +108,7 @@ def test_captured_parameters_are_those_of_the_captures() -> None:
         assert json.loads(row["transport_parameters_server"]) == captured[path.stem], path
 
 
-def test_nothing_arrives_before_its_declared_delay(done: tuple[str, Done]) -> None:
+def test_nothing_arrives_before_its_declared_delay(done: tuple[str, EngineOutput]) -> None:
     stack, found = done
     for row in found.rows:
         mode = row["domain"].split(".")[0]
@@ -118,13 +119,13 @@ def test_nothing_arrives_before_its_declared_delay(done: tuple[str, Done]) -> No
 
 
 @pytest.fixture(scope="module")
-def rogue(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def rogue(tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """Return the rows of all modes. Modes that close a connection have a long timeout, others a short one."""
     ending = {mode for mode, outcome, *_ in MISBEHAVIOUR if outcome != "timeout"}
     waiting = {mode.replace("_", "-") for mode in stacks.find("rogue").modes} - ending
     folder = tmp_path_factory.mktemp
 
-    def run(modes: set[str], timeout_s: float) -> Done:
+    def run(modes: set[str], timeout_s: float) -> EngineOutput:
         names = sorted(mode.replace("-", "_") for mode in modes)
         return started(folder("rogue"), "rogue", names, timeout_s)
 
@@ -154,7 +155,7 @@ MISBEHAVIOUR: list[tuple[str, str, str, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("mode", "outcome", "stage", "more"), MISBEHAVIOUR)
 def test_servers_that_misbehave(
-    rogue: Done, mode: str, outcome: str, stage: str, more: dict[str, object]
+    rogue: EngineOutput, mode: str, outcome: str, stage: str, more: dict[str, object]
 ) -> None:
     row = rogue.row(f"{mode}.small.test")
     assert (row["outcome"], row["stage"]) == (outcome, stage), row
@@ -163,14 +164,14 @@ def test_servers_that_misbehave(
 
 
 @pytest.mark.parametrize("mode", sorted(stacks.find("rogue").incomplete))
-def test_the_manifest_says_how_handshakes_end(rogue: Done, mode: str) -> None:
+def test_the_manifest_says_how_handshakes_end(rogue: EngineOutput, mode: str) -> None:
     # The first answer depends on the delay, which is another one here.
     declared = stacks.find("rogue").incomplete[mode].model_dump(exclude={"first_answer"})
     row = rogue.row(f"{mode.replace('_', '-')}.small.test")
     assert {name: row[name] for name in declared} == declared
 
 
-def test_no_server_is_sent_much(rogue: Done) -> None:
+def test_no_server_is_sent_much(rogue: EngineOutput) -> None:
     # Within WAITING_S: the ClientHello, probe time-outs that double, ACKs, a close.
     # Two modes send many datagrams, and each may get an ACK.
     most = {"endless-crypto.small.test": 202, "slow-crypto.small.test": 40}
@@ -179,7 +180,9 @@ def test_no_server_is_sent_much(rogue: Done) -> None:
 
 
 def test_two_datagrams_of_client_hello(tmp_path: Path) -> None:
-    with running(tmp_path, "quiche", [replace(endpoint("quiche", "wait", None), http=Answer(200))]) as server:
+    with running(
+        tmp_path, "quiche", [replace(endpoint("quiche", "wait", None), http=HttpAnswer(200))]
+    ) as server:
         target = (HOST, "wait.small.test", server.port)
         done = connect(tmp_path, [target], "--key-share", "x25519mlkem768", "--timeout", ENDS_S)
     (row,) = done.rows

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import Answer
-from tests.lab_servers.running import Running, endpoint, running
+from lab.model import HttpAnswer
+from tests.lab_servers.running import RunningServer, endpoint, running
 
 from .conftest import ENDS_S, HOST, Http3, connect
 
@@ -19,15 +19,15 @@ COLUMNS = ("outcome", "version", "versions_offered", "versions_available", "vers
 
 
 @pytest.fixture(scope="module")
-def quic_go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    answers = replace(endpoint("quic-go", "wait", None), http=Answer(200))
+def quic_go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    answers = replace(endpoint("quic-go", "wait", None), http=HttpAnswer(200))
     with running(tmp_path_factory.mktemp("go"), "quic-go", [answers]) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    answers = replace(endpoint("quiche", "wait", None), http=Answer(200))
+def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    answers = replace(endpoint("quiche", "wait", None), http=HttpAnswer(200))
     with running(tmp_path_factory.mktemp("quiche"), "quiche", [answers]) as found:
         yield found
 
@@ -67,7 +67,7 @@ def test_a_change_of_version_goes_through_x25519mlkem768(http3: Http3, tmp_path:
 
 @pytest.mark.parametrize(("offered", "version"), [("1,2", ONE), ("2,1", TWO), ("2", TWO)])
 def test_quic_go_keeps_the_version_of_the_first_packet(
-    quic_go: Running, tmp_path: Path, offered: str, version: str
+    quic_go: RunningServer, tmp_path: Path, offered: str, version: str
 ) -> None:
     name = "wait.small.test"
     options = ("--version", offered, "--timeout", ENDS_S)
@@ -76,7 +76,7 @@ def test_quic_go_keeps_the_version_of_the_first_packet(
     assert found == ("done", version, None, "response"), row
 
 
-def test_version_negotiation_leads_to_a_second_attempt(quiche: Running, tmp_path: Path) -> None:
+def test_version_negotiation_leads_to_a_second_attempt(quiche: RunningServer, tmp_path: Path) -> None:
     name = "wait.small.test"
     targets = [(HOST, name, quiche.port)]
     row = connect(tmp_path, targets, "--version", "2,1", "--timeout", ENDS_S).row(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.site import Site, raised, without_behaviour
+from tests.end_to_end.site import LabFolders, raised, without_behaviour
 
 SIZE_SLACK = 100_000
 """A truncated body can exceed the requested number of bytes by a few TLS records."""
@@ -50,12 +50,12 @@ interface = "eth0"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFolders]:
     with raised(tmp_path_factory.mktemp("crawl")) as made:
         yield made
 
 
-def test_every_row_equals_the_truth(site: Site) -> None:
+def test_every_row_equals_the_truth(site: LabFolders) -> None:
     truth = {line["domain"]: line for line in site.lines("lab", "truth", "--files")}
     (site.folder / "names.txt").write_text("".join(f"{name}\n" for name in truth))
     config = site.folder / "files.toml"

@@ -84,7 +84,7 @@ def net(narrow: Lab) -> Internet:
     return internet.load(narrow.state / "internet.toml")
 
 
-def between(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:
+def await_lines(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:
     """Return the matching lines of the log, once there are `count`."""
 
     def found() -> list[Row] | None:
@@ -162,7 +162,7 @@ def burst(lab: Lab, net: Internet, source: str, destination: str) -> list[Row]:
         flow = (row["src"], row["dst"]) == ends and row["dport"] == "9"
         return flow and int(row["arrived_ns"]) >= since_ns
 
-    return between(lab, ours, 150)
+    return await_lines(lab, ours, 150)
 
 
 def test_a_burst_leaves_at_the_rate_and_the_rest_is_dropped(narrow: Lab, net: Internet) -> None:
@@ -193,7 +193,7 @@ def test_all_paths_of_a_host_share_its_access(narrow: Lab, net: Internet) -> Non
         flow = row["src"] in sources and row["dst"] == to and row["dport"] == "9"
         return flow and int(row["arrived_ns"]) >= since_ns
 
-    rows = between(narrow, ours, 50)
+    rows = await_lines(narrow, ours, 50)
     sent = sorted((row for row in rows if row["fate"] == "sent"), key=departed)
     line = net.bottleneck("dns", "hamburg")
     assert line is not None

@@ -15,7 +15,7 @@ import pytest
 
 from firstflight.errors import FirstflightError, UsageError
 from lab import control, supervisor
-from lab.state import State
+from lab.state import StateFolder
 
 ANSWERED = threading.Event()  # delays the handler's reply until the client has disconnected
 
@@ -86,7 +86,7 @@ def test_errors_reach_the_requesting_client(path: Path) -> None:
 
 def test_a_ready_lab_answers_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The socket accepts connections before the supervisor reports `ready`."""
-    state = State(tmp_path)
+    state = StateFolder(tmp_path)
 
     class Reported(Exception):
         pass

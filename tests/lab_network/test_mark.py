@@ -41,7 +41,7 @@ def test_nothing_leads_out_of_the_core(lab: Lab) -> None:
 
 
 def test_a_host_is_distinguished_from_another(lab: Lab) -> None:
-    code = "from lab import enter; print([enter.is_on(h) for h in ('hamburg', 'centre', 'berlin')])"
+    code = "from lab import enter; print([enter.is_on_host(h) for h in ('hamburg', 'centre', 'berlin')])"
     assert lab.python("hamburg", code) == "[True, False, None]\n"
     assert lab.python("centre", code) == "[False, True, None]\n"
 

@@ -13,7 +13,7 @@ import pytest
 
 from firstflight.errors import FirstflightError
 from lab import launch
-from lab.state import State
+from lab.state import StateFolder
 from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
 from tests.waiting import until
 
@@ -110,7 +110,7 @@ def test_a_state_folder_that_cannot_be_locked_is_named(
     why = rf"the lab cannot lock {tmp_path}/\S+: No locks available; put its state on another file system"
     with pytest.raises(FirstflightError, match=why):
         launch.up(
-            State(tmp_path), tmp_path / "none.toml", capture_edges=False, realtime=False, progress=print
+            StateFolder(tmp_path), tmp_path / "none.toml", capture_edges=False, realtime=False, progress=print
         )
 
 

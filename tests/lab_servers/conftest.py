@@ -9,7 +9,7 @@ import pytest
 
 from lab import stacks
 
-from .running import Running, endpoint, running
+from .running import RunningServer, endpoint, running
 
 QUICHE_DELAY_US = 3200
 SECOND_DELAY_US = 9000  # for the second address
@@ -23,7 +23,7 @@ ROGUE_MODES = sorted(stacks.find("rogue").modes)
 
 
 @pytest.fixture(scope="session")
-def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     modes = [
         ("iack", QUICHE_DELAY_US),
         ("wait", 4000),
@@ -47,7 +47,7 @@ def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def aioquic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def aioquic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     endpoints = [
         endpoint("aioquic", mode, delay, certificate=size)
         for mode, delay in [("wait", 4000), ("iack", AIOQUIC_DELAY_US)]
@@ -58,14 +58,14 @@ def aioquic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def quicgo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def quicgo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     endpoints = [endpoint("quic-go", "wait", 4000, certificate=size) for size in ("small", "large")]
     with running(tmp_path_factory.mktemp("quicgo"), "quic-go", endpoints) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     at_once = [
         endpoint("rogue", mode, None, domain=f"{mode.replace('_', '-')}.now.test")
         for mode in ROGUE_MODES
@@ -78,10 +78,10 @@ def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest) -> Running:
+def server(request: pytest.FixtureRequest) -> RunningServer:
     """The server of the stack in the test's parameter."""
     found = request.getfixturevalue({"quic-go": "quicgo"}.get(request.param, request.param))
-    assert isinstance(found, Running)
+    assert isinstance(found, RunningServer)
     return found
 
 

@@ -35,7 +35,7 @@ HELLO_RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb
 
 
 @dataclass
-class Packet:
+class ParsedPacket:
     """One packet in a datagram: header, and contents if it is a decrypted Initial."""
 
     header: QuicHeader
@@ -54,13 +54,13 @@ class Packet:
 
 
 @dataclass
-class Datagram:
+class ReceivedDatagram:
     """A received datagram: microseconds since the Initial was sent, size, packets."""
 
     at_us: float
     size: int
     source: str
-    packets: list[Packet]
+    packets: list[ParsedPacket]
 
     def frames(self) -> list[str]:
         return [name for packet in self.packets for name in packet.frames]
@@ -78,7 +78,7 @@ class Datagram:
         return any(packet.kind == "handshake" for packet in self.packets)
 
 
-class Client:
+class InitialClient:
     """One socket, one connection attempt."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Client:
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.keys = self._keys(self.dcid)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> InitialClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -178,7 +178,7 @@ class Client:
         """Send CONNECTION_CLOSE (NO_ERROR) in an Initial of 1200 bytes."""
         self.socket.sendto(self._initial(bytes([0x1C, 0, 0, 0]), b"", 1200), self.address)
 
-    def follow_retry(self, datagram: Datagram) -> None:
+    def follow_retry(self, datagram: ReceivedDatagram) -> None:
         """Send the ClientHello again after a Retry. The Retry's integrity tag must be valid."""
         header = datagram.packets[0].header
         assert header.packet_type == QuicPacketType.RETRY
@@ -186,11 +186,11 @@ class Client:
         self.keys = self._keys(self.dcid)
         self.send_hello(header.token)
 
-    def read(self, seconds: float, *, until: int | None = None) -> list[Datagram]:
+    def read(self, seconds: float, *, until: int | None = None) -> list[ReceivedDatagram]:
         """Return the datagrams of the next `seconds`, but at most `until` datagrams."""
         return list(self._read(time.time() + seconds, until))
 
-    def _read(self, end: float, until: int | None) -> Iterator[Datagram]:
+    def _read(self, end: float, until: int | None) -> Iterator[ReceivedDatagram]:
         count = 0
         while until is None or count < until:
             # Even after the deadline, datagrams that have already arrived are read.
@@ -207,9 +207,9 @@ class Client:
             ]
             seconds, nanoseconds = struct.unpack("qq", stamp)
             at_us = (seconds - self.sent_at + nanoseconds / 1e9) * 1e6
-            yield Datagram(at_us, len(data), peer[0], self._packets(data))
+            yield ReceivedDatagram(at_us, len(data), peer[0], self._packets(data))
 
-    def _packets(self, data: bytes) -> list[Packet]:
+    def _packets(self, data: bytes) -> list[ParsedPacket]:
         packets = []
         buffer = Buffer(data=data)
         while not buffer.eof():
@@ -218,7 +218,7 @@ class Client:
             if not any(data[start:]):
                 break
             header = pull_quic_header(buffer, host_cid_length=len(self.scid))
-            packet = Packet(header, header.packet_length)
+            packet = ParsedPacket(header, header.packet_length)
             packets.append(packet)
             if header.packet_type == QuicPacketType.RETRY:
                 encrypted = data[start : start + header.packet_length]
@@ -232,7 +232,7 @@ class Client:
             buffer.seek(start + header.packet_length)
         return packets
 
-    def _open(self, packet: Packet, data: bytes, offset: int) -> None:
+    def _open(self, packet: ParsedPacket, data: bytes, offset: int) -> None:
         if packet.header.destination_cid != self.scid:
             return
         try:
@@ -246,7 +246,7 @@ class Client:
             packet.parse_error = True
 
 
-def _parse(packet: Packet, buffer: Buffer) -> None:
+def _parse(packet: ParsedPacket, buffer: Buffer) -> None:
     """Parse the frames of an Initial (RFC 9000 12.4); consecutive PADDING counts as one frame."""
     while not buffer.eof():
         kind = buffer.pull_uint_var()
@@ -279,7 +279,7 @@ def _parse(packet: Packet, buffer: Buffer) -> None:
             raise ValueError(f"frame type {kind:#x}")
 
 
-def gap_us(datagrams: list[Datagram]) -> float:
+def gap_us(datagrams: list[ReceivedDatagram]) -> float:
     """Return the time from the first datagram with an ACK to the first with the start of the ServerHello."""
     ack = next(datagram for datagram in datagrams if datagram.has_ack)
     hello = next(datagram for datagram in datagrams if datagram.has_server_hello)

@@ -43,7 +43,7 @@ def endpoint(
     )
 
 
-class Running:
+class RunningServer:
     """A running server: the port, and the certificate that clients trust."""
 
     def __init__(self, stack: str, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
@@ -56,7 +56,7 @@ class Running:
 @contextmanager
 def running(
     folder: Path, stack: str, endpoints: list[Endpoint], more: Mapping[str, object] | None = None
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """Run a server for these endpoints during the block. It must still run at the end of the block.
 
     `more`: additional configuration.
@@ -86,7 +86,7 @@ def running(
         if stacks.find(stack).realtime:
             with suppress(PermissionError):
                 os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(5))
-        yield Running(stack, port, authority.path, process)
+        yield RunningServer(stack, port, authority.path, process)
         time.sleep(0.05)
         assert process.poll() is None, f"{stack} exited: {process.stdout.read()}"
     finally:

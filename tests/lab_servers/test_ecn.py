@@ -12,10 +12,10 @@ import pytest
 from firstflight.system import binaries
 from lab import stacks
 
-from .running import HOST, Running
+from .running import HOST, RunningServer
 
 
-def probe(server: Running, folder: Path, mark: str, names: list[str]) -> dict[str, dict[str, Any]]:
+def probe(server: RunningServer, folder: Path, mark: str, names: list[str]) -> dict[str, dict[str, Any]]:
     """Return each name's row from probes with an ECN mark."""
     targets = folder / "targets.csv"
     targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
@@ -35,7 +35,7 @@ def probe(server: Running, folder: Path, mark: str, names: list[str]) -> dict[st
 
 @pytest.mark.parametrize("mark", ["ect0", "ect1"])
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go"], indirect=True)
-def test_real_stacks(server: Running, tmp_path: Path, mark: str) -> None:
+def test_real_stacks(server: RunningServer, tmp_path: Path, mark: str) -> None:
     names = ["wait.small.test", "wait.large.test"]
     for name, row in probe(server, tmp_path, mark, names).items():
         counts = [row[f"ack_{each}"] for each in ("ect0", "ect1", "ce")]
@@ -46,7 +46,7 @@ def test_real_stacks(server: Running, tmp_path: Path, mark: str) -> None:
 
 
 @pytest.mark.parametrize("server", ["rogue"], indirect=True)
-def test_rogue_modes(server: Running, tmp_path: Path) -> None:
+def test_rogue_modes(server: RunningServer, tmp_path: Path) -> None:
     manifest = stacks.find("rogue")
     counts = {
         "ack_ecn": [1, 0, 0],

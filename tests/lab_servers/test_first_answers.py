@@ -17,8 +17,8 @@ from .conftest import (
     QUICHE_DELAYS_US,
     SECOND_DELAY_US,
 )
-from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
-from .running import HOST, Running
+from .reader import HELLO_RETRY_RANDOM, InitialClient, ReceivedDatagram, gap_us
+from .running import HOST, RunningServer
 
 PATIENCE_S = 60.0
 # How long to wait, after the last expected datagram, for unexpected or optional ones.
@@ -26,13 +26,13 @@ SILENCE_S = 0.15
 
 
 def ask(
-    server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S, datagrams: int = 1
-) -> list[Datagram]:
+    server: RunningServer, name: str | None, ip: str = HOST, patience: float = PATIENCE_S, datagrams: int = 1
+) -> list[ReceivedDatagram]:
     """Run one probe: send a ClientHello, read at least `datagrams` answers, and close.
 
     Also reads further answers within SILENCE_S. After a Retry, returns the answers to the token.
     """
-    with Client(ip, server.port, name) as client:
+    with InitialClient(ip, server.port, name) as client:
         client.send_hello()
         answers = client.read(patience, until=1)
         if answers and answers[0].packets[0].kind == "retry":
@@ -46,13 +46,13 @@ def ask(
         return answers
 
 
-def between(answers: list[Datagram]) -> float:
+def first_gap_us(answers: list[ReceivedDatagram]) -> float:
     """Return the time from the first datagram to the second."""
     return answers[1].at_us - answers[0].at_us
 
 
 def waits(
-    server: Running, name: str, delay_us: float, gap: Callable[[list[Datagram]], float] = gap_us
+    server: RunningServer, name: str, delay_us: float, gap: Callable[[list[ReceivedDatagram]], float] = gap_us
 ) -> bool:
     """Return whether the second answer arrives at least `delay_us` after the first.
 
@@ -62,7 +62,7 @@ def waits(
     return max(gap(ask(server, name, datagrams=2)) for _ in range(7)) >= delay_us
 
 
-def opened(answers: list[Datagram]) -> None:
+def opened(answers: list[ReceivedDatagram]) -> None:
     """Check that every Initial is decrypted and that all packets are Initial, Handshake or 1-RTT."""
     for packet in (packet for answer in answers for packet in answer.packets):
         assert packet.kind in ("initial", "handshake", "one_rtt")
@@ -71,7 +71,7 @@ def opened(answers: list[Datagram]) -> None:
 
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("mode", ["iack", "retry-iack"])
-def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> None:
+def test_quiche_acknowledges_at_once(quiche: RunningServer, mode: str, size: str) -> None:
     answers = ask(quiche, f"{mode}.{size}.test", datagrams=2)
     opened(answers)
     assert answers[0].frames() == ["ack"]
@@ -83,7 +83,7 @@ def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> N
 
 
 @pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
-def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
+def test_the_declared_delay_is_kept(quiche: RunningServer, delay_us: int) -> None:
     """The median gap equals the declared delay within 0.2 ms, to detect a timer that rounds or adds.
 
     On loopback, the kernel takes the receive timestamps while the server sends. A timestamp is late only if
@@ -91,7 +91,7 @@ def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
     """
     gaps = []
     for _ in range(60):
-        with Client(HOST, quiche.port, f"after-{delay_us}.small.test") as client:
+        with InitialClient(HOST, quiche.port, f"after-{delay_us}.small.test") as client:
             client.send_hello()
             gaps.append(gap_us(client.read(PATIENCE_S, until=2)))
             client.send_close()
@@ -118,7 +118,7 @@ def is_kept(gaps: list[float], delay_us: float) -> bool:
     ],
     indirect=["server"],
 )
-def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us: int) -> None:
+def test_a_waiting_server_sends_all_at_once(server: RunningServer, name: str, delay_us: int) -> None:
     # The amplification limit stops a large flight after three datagrams, or four with some stacks.
     answers = ask(server, name, datagrams=3 if "large" in name else 1)
     opened(answers)
@@ -135,7 +135,7 @@ def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us
         assert sum(answer.size for answer in answers) > 2 * 1252
 
 
-def test_quiche_asks_for_another_key_share(quiche: Running) -> None:
+def test_quiche_asks_for_another_key_share(quiche: RunningServer) -> None:
     answers = ask(quiche, "hello-retry.small.test")
     opened(answers)
     answer, *later = answers
@@ -148,16 +148,16 @@ def test_quiche_asks_for_another_key_share(quiche: Running) -> None:
     assert hello[6:38] == HELLO_RETRY_RANDOM
 
 
-def test_quiche_sends_its_certificate_late(quiche: Running) -> None:
+def test_quiche_sends_its_certificate_late(quiche: RunningServer) -> None:
     answers = ask(quiche, "sh-then-certificate.large.test", datagrams=2)
     opened(answers)
     assert answers[0].frames() == ["ack", "crypto"]
     assert not answers[0].has_handshake
     assert answers[1].has_handshake
-    assert waits(quiche, "sh-then-certificate.large.test", CERTIFICATE_DELAY_US, between)
+    assert waits(quiche, "sh-then-certificate.large.test", CERTIFICATE_DELAY_US, first_gap_us)
 
 
-def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
+def test_aioquic_acknowledges_at_once_without_padding(aioquic: RunningServer) -> None:
     answers = ask(aioquic, "iack.small.test", datagrams=2)
     opened(answers)
     assert answers[0].frames() == ["ack"]
@@ -166,7 +166,7 @@ def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
     assert waits(aioquic, "iack.small.test", AIOQUIC_DELAY_US)
 
 
-def test_the_address_and_the_name_decide(quiche: Running) -> None:
+def test_the_address_and_the_name_decide(quiche: RunningServer) -> None:
     def declared(name: str | None, ip: str) -> float:
         """Return the answering endpoint's delay: the declared delay closest to the median gap."""
         gap = statistics.median(gap_us(ask(quiche, name, ip, datagrams=2)) for _ in range(9))
@@ -179,7 +179,9 @@ def test_the_address_and_the_name_decide(quiche: Running) -> None:
     assert ask(quiche, "six.small.test", "::1")[0].has_server_hello
 
 
-def test_nothing_arrives_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
+def test_nothing_arrives_after_the_close(
+    quiche: RunningServer, aioquic: RunningServer, quicgo: RunningServer
+) -> None:
     """Waits long enough to detect a server that retransmits after 1 s (its first probe timeout)."""
     talking = [quiche, aioquic, quicgo]
     # A server that is suspended until its probe timeout may send once more before it reads the close. A
@@ -191,11 +193,11 @@ def test_nothing_arrives_after_the_close(quiche: Running, aioquic: Running, quic
     assert talking == []
 
 
-def still_talking_after_close(servers: list[Running]) -> list[Running]:
+def still_talking_after_close(servers: list[RunningServer]) -> list[RunningServer]:
     """Return the servers that still send after they received a close."""
     clients = []
     for server in servers:
-        client = Client(HOST, server.port, "wait.small.test")
+        client = InitialClient(HOST, server.port, "wait.small.test")
         client.send_hello()
         assert client.read(PATIENCE_S, until=1)
         client.read(SILENCE_S)
@@ -211,10 +213,10 @@ def still_talking_after_close(servers: list[Running]) -> list[Running]:
 
 
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go", "rogue"], indirect=True)
-def test_garbage_is_survived(server: Running) -> None:
+def test_garbage_is_survived(server: RunningServer) -> None:
     """After datagrams of many sizes and first bytes and damaged Initials, the server still answers."""
     name = "split-packets.small.test" if server.stack == "rogue" else "wait.small.test"
-    with Client(HOST, server.port, name) as client:
+    with InitialClient(HOST, server.port, name) as client:
         for first in range(256):
             client.socket.sendto(bytes([first]) * (1 + 7 * first), client.address)
         initial = client.client_hello_packet()
@@ -235,8 +237,8 @@ def test_garbage_is_survived(server: Running) -> None:
 
 
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go"], indirect=True)
-def test_an_unknown_version_is_negotiated(server: Running) -> None:
-    with Client(HOST, server.port, "wait.small.test") as client:
+def test_an_unknown_version_is_negotiated(server: RunningServer) -> None:
+    with InitialClient(HOST, server.port, "wait.small.test") as client:
         packet = bytearray(client.client_hello_packet())
         packet[1:5] = bytes.fromhex("5a5a5a5a")
         client.socket.sendto(packet, client.address)

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from lab.servers import CHAIN_BYTES
 
-from .running import HOST, Running
+from .running import HOST, RunningServer
 
 
-class Handshake(QuicConnectionProtocol):
+class HandshakeClient(QuicConnectionProtocol):
     """Records the negotiated protocol."""
 
     alpn: str | None = None
@@ -28,16 +28,16 @@ class Handshake(QuicConnectionProtocol):
             self.alpn = event.alpn_protocol
 
 
-async def handshake(server: Running, name: str) -> tuple[str | None, list[x509.Certificate]]:
+async def handshake(server: RunningServer, name: str) -> tuple[str | None, list[x509.Certificate]]:
     """Connect; return the negotiated protocol and the server's certificates."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
     async with asyncio.timeout(60):
         async with connect(
-            HOST, server.port, configuration=configuration, create_protocol=Handshake
+            HOST, server.port, configuration=configuration, create_protocol=HandshakeClient
         ) as client:
             await client.ping()
-            peer = cast(Handshake, client)
+            peer = cast(HandshakeClient, client)
             context = client._quic.tls
             return peer.alpn, [
                 cast(x509.Certificate, context._peer_certificate),
@@ -60,13 +60,13 @@ async def handshake(server: Running, name: str) -> tuple[str | None, list[x509.C
     ],
     indirect=["server"],
 )
-def test_handshake_is_verified(server: Running, mode: str, size: str) -> None:
+def test_handshake_is_verified(server: RunningServer, mode: str, size: str) -> None:
     alpn, chain = asyncio.run(handshake(server, f"{mode}.{size}.test"))
     assert alpn == "h3"
     length = sum(len(certificate.public_bytes(Encoding.DER)) for certificate in chain)
     assert CHAIN_BYTES[size] - 10 <= length <= CHAIN_BYTES[size] + 40
 
 
-def test_a_name_outside_the_certificate_is_refused_by_the_client(quiche: Running) -> None:
+def test_a_name_outside_the_certificate_is_refused_by_the_client(quiche: RunningServer) -> None:
     with pytest.raises((ConnectionError, TimeoutError)):
         asyncio.run(handshake(quiche, "www.example.test"))

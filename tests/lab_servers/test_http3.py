@@ -19,11 +19,11 @@ from aioquic.quic.connection import QuicConnectionError
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
 from lab import stacks
-from lab.model import Answer
+from lab.model import HttpAnswer
 from lab.servers import CHAIN_BYTES
 
-from .reader import Client
-from .running import HOST, Running, endpoint, running
+from .reader import InitialClient
+from .running import HOST, RunningServer, endpoint, running
 
 STACKS = ("quiche", "quic-go", "aioquic")
 FIELDS = (
@@ -38,17 +38,17 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RunningServer]]:
     """Start one server of each stack; the first label of a name selects the response."""
     with ExitStack() as stack:
         started = {}
         for name in STACKS:
             plain = endpoint(name, "wait", None)
             endpoints = [
-                replace(plain, domain="moved.small.test", http=Answer(301, FIELDS)),
-                replace(plain, domain="late.small.test", http=Answer(503, (), LATE_US)),
+                replace(plain, domain="moved.small.test", http=HttpAnswer(301, FIELDS)),
+                replace(plain, domain="late.small.test", http=HttpAnswer(503, (), LATE_US)),
                 replace(plain, domain="silent.small.test"),
-                replace(plain, domain="moved.large.test", certificate="large", http=Answer(200, FIELDS)),
+                replace(plain, domain="moved.large.test", certificate="large", http=HttpAnswer(200, FIELDS)),
             ]
             endpoints += [
                 replace(plain, domain=f"{alpn or 'nothing'}.small.test", alpn=alpn)
@@ -68,7 +68,7 @@ class Answered:
     after_s: float | None = None
 
 
-class Asking(QuicConnectionProtocol):
+class Http3Client(QuicConnectionProtocol):
     """An HTTP/3 client that waits for one response."""
 
     ended: int | None = None
@@ -96,12 +96,12 @@ class Asking(QuicConnectionProtocol):
             self.has_settings.set()
 
 
-async def request(server: Running, name: str, method: str, patience_s: float = PATIENCE_S) -> Answered:
+async def request(server: RunningServer, name: str, method: str, patience_s: float = PATIENCE_S) -> Answered:
     """Send one request; return the data that arrives until `patience_s` after the server's SETTINGS."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
-    async with connect(HOST, server.port, configuration=configuration, create_protocol=Asking) as client:
-        assert isinstance(client, Asking) and client.http is not None
+    async with connect(HOST, server.port, configuration=configuration, create_protocol=Http3Client) as client:
+        assert isinstance(client, Http3Client) and client.http is not None
         stream = client._quic.get_next_available_stream_id()
         pseudo = {":method": method, ":scheme": "https", ":authority": name, ":path": "/"}
         client.http.send_headers(
@@ -125,7 +125,7 @@ async def request(server: Running, name: str, method: str, patience_s: float = P
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
 @pytest.mark.parametrize(("name", "status"), [("moved.small.test", "301"), ("moved.large.test", "200")])
 def test_the_declared_answer(
-    servers: dict[str, Running], stack: str, method: str, name: str, status: str
+    servers: dict[str, RunningServer], stack: str, method: str, name: str, status: str
 ) -> None:
     found = asyncio.run(request(servers[stack], name, method))
     (key, given), *fields = found.fields
@@ -137,7 +137,7 @@ def test_the_declared_answer(
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_late_and_a_missing_answer(servers: dict[str, Running], stack: str) -> None:
+def test_a_late_and_a_missing_answer(servers: dict[str, RunningServer], stack: str) -> None:
     late = asyncio.run(request(servers[stack], "late.small.test", "HEAD"))
     assert late.fields[0] == (":status", "503") and (late.after_s or 0) >= LATE_US / 1e6
     silent = asyncio.run(request(servers[stack], "silent.small.test", "HEAD", patience_s=0.3))
@@ -146,12 +146,14 @@ def test_a_late_and_a_missing_answer(servers: dict[str, Running], stack: str) ->
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("size", CHAIN_BYTES)
-def test_http3_adds_nothing_to_the_first_flight(servers: dict[str, Running], stack: str, size: str) -> None:
+def test_http3_adds_nothing_to_the_first_flight(
+    servers: dict[str, RunningServer], stack: str, size: str
+) -> None:
     """Servers send no 1-RTT packet, and so no SETTINGS, before the client's Finished.
 
     quic-go sends 1-RTT packets, but without SETTINGS.
     """
-    with Client(HOST, servers[stack].port, f"moved.{size}.test") as client:
+    with InitialClient(HOST, servers[stack].port, f"moved.{size}.test") as client:
         client.send_hello()
         answers = client.read(PATIENCE_S, until=2) + client.read(0.15)
         client.send_close()
@@ -179,7 +181,7 @@ class AskingForALine(QuicConnectionProtocol):
 def test_http09_answers_with_a_line(tmp_path: Path) -> None:
     """Clients without HTTP/3 use HTTP/0.9."""
 
-    async def answer_to_request(server: Running) -> bytes:
+    async def answer_to_request(server: RunningServer) -> bytes:
         configuration = QuicConfiguration(alpn_protocols=["hq-interop"], server_name="a.small.test")
         configuration.load_verify_locations(str(server.authority))
         async with connect(
@@ -193,12 +195,12 @@ def test_http09_answers_with_a_line(tmp_path: Path) -> None:
             return client.body
 
     plain = endpoint("aioquic", "iack", None)
-    line = replace(plain, domain="a.small.test", alpn="hq-interop", http=Answer(200, FIELDS))
+    line = replace(plain, domain="a.small.test", alpn="hq-interop", http=HttpAnswer(200, FIELDS))
     with running(tmp_path, "aioquic", [line]) as server:
         assert asyncio.run(answer_to_request(server)) == b"\r\n"
 
 
-def test_other_protocols_end_the_handshake(servers: dict[str, Running]) -> None:
+def test_other_protocols_end_the_handshake(servers: dict[str, RunningServer]) -> None:
     with pytest.raises((ConnectionError, QuicConnectionError)):
         asyncio.run(request(servers["quic-go"], "h2.small.test", "HEAD"))
     with pytest.raises((ConnectionError, QuicConnectionError)):

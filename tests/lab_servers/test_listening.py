@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from firstflight.system import binaries
 from tests.dissect.conftest import rows as dissected
 
-from .running import HOST, Running
+from .running import HOST, RunningServer
 
 Row = dict[str, Any]
 
@@ -69,10 +69,10 @@ class Heard:
 
 @pytest.fixture(scope="module")
 def heard(
-    quiche: Running,
-    aioquic: Running,
-    quicgo: Running,
-    rogue: Running,
+    quiche: RunningServer,
+    aioquic: RunningServer,
+    quicgo: RunningServer,
+    rogue: RunningServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[tuple[str, str], Heard]]:
     """Probe all servers in a single run, with a listening period."""
@@ -83,7 +83,7 @@ def heard(
     lines = [f"{HOST},{domain},{servers[name].port}\n" for name, domain in PTO_US]
     targets.write_text("ip,domain,port\n" + "".join(lines))
     bpf = " or ".join(f"udp port {port}" for port in ports)
-    with Capture(
+    with TcpdumpCapture(
         folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2, max_bytes=1 << 30
     ):
         done = subprocess.run(

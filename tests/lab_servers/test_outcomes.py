@@ -12,7 +12,7 @@ import pytest
 from firstflight.system import binaries
 
 from .conftest import ROGUE_DELAY_US
-from .running import HOST, Running
+from .running import HOST, RunningServer
 
 Row = dict[str, Any]
 
@@ -129,7 +129,7 @@ ROGUE: dict[str, Row] = {
 }
 
 
-def probe(folder: Path, server: Running, names: list[str], timeout_s: int = 3) -> dict[str, Row]:
+def probe(folder: Path, server: RunningServer, names: list[str], timeout_s: int = 3) -> dict[str, Row]:
     """Run the prober with an answer window of `timeout_s`; return each name's row."""
     targets = folder / "targets.csv"
     targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
@@ -170,7 +170,7 @@ def differences(row: Row, expected: Row) -> dict[str, tuple[object, object]]:
     [("quiche", QUICHE), ("aioquic", AIOQUIC), ("quic-go", QUICGO), ("rogue", ROGUE)],
     indirect=["server"],
 )
-def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> None:
+def test_outcomes(server: RunningServer, expected: dict[str, Row], tmp_path: Path) -> None:
     rows = probe(tmp_path, server, [name for name in expected if name not in SILENT], WINDOW_S)
     if silent := [name for name in expected if name in SILENT]:
         rows |= probe(tmp_path, server, silent, SILENT_S)
@@ -182,7 +182,7 @@ def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("server", ["rogue"], indirect=True)
-def test_retransmissions_after_the_end_change_nothing(server: Running, tmp_path: Path) -> None:
+def test_retransmissions_after_the_end_change_nothing(server: RunningServer, tmp_path: Path) -> None:
     """The test probes one name: the retransmissions arrive after the prober has discarded the connection.
 
     They would count as malformed answers of another connection.
@@ -193,7 +193,7 @@ def test_retransmissions_after_the_end_change_nothing(server: Running, tmp_path:
 
 
 @pytest.mark.parametrize("server", ["rogue"], indirect=True)
-def test_all_five_forgeries_are_discarded(server: Running, tmp_path: Path) -> None:
+def test_all_five_forgeries_are_discarded(server: RunningServer, tmp_path: Path) -> None:
     """The test probes one name, so the forgery to another connection ID can only belong to this probe."""
     row = probe(tmp_path, server, ["forged.small.test"], WINDOW_S)["forged.small.test"]
     assert (row["outcome"], row["discarded"]) == ("coalesced", 5)

@@ -7,24 +7,24 @@ import statistics
 import pytest
 
 from .conftest import ROGUE_DELAY_US
-from .reader import Client, Datagram
-from .running import HOST, Running
+from .reader import InitialClient, ReceivedDatagram
+from .running import HOST, RunningServer
 
 PATIENCE_S = 60.0
 
 
-def answers_to(client: Client, datagrams: int = 1) -> list[Datagram]:
+def answers_to(client: InitialClient, datagrams: int = 1) -> list[ReceivedDatagram]:
     """Send the ClientHello; wait for `datagrams` answers, and return these and further ones within 0.1 s."""
     client.send_hello()
     return client.read(PATIENCE_S, until=datagrams) + client.read(0.1)
 
 
-def ask(server: Running, name: str, datagrams: int = 1) -> list[Datagram]:
-    with Client(HOST, server.port, name) as client:
+def ask(server: RunningServer, name: str, datagrams: int = 1) -> list[ReceivedDatagram]:
+    with InitialClient(HOST, server.port, name) as client:
         return answers_to(client, datagrams)
 
 
-def contents(answers: list[Datagram]) -> list[list[str]]:
+def contents(answers: list[ReceivedDatagram]) -> list[list[str]]:
     """Return the packets per datagram: the frames in a decrypted Initial, else the packet's kind."""
     return [
         [
@@ -85,11 +85,11 @@ def contents(answers: list[Datagram]) -> list[list[str]]:
         ),
     ],
 )
-def test_datagrams(rogue: Running, name: str, expected: list[list[str]]) -> None:
+def test_datagrams(rogue: RunningServer, name: str, expected: list[list[str]]) -> None:
     assert contents(ask(rogue, name, len(expected))) == expected
 
 
-def test_endless_crypto_continues(rogue: Running) -> None:
+def test_endless_crypto_continues(rogue: RunningServer) -> None:
     first, *later = contents(ask(rogue, "endless-crypto.small.test", 20))
     assert first == ["ack crypto padding"]
     assert len(later) >= 19 and all(content == ["crypto padding"] for content in later), later
@@ -105,7 +105,7 @@ def test_endless_crypto_continues(rogue: Running) -> None:
         ("forged", 4, 5),
     ],
 )
-def test_the_delay_is_kept(rogue: Running, name: str, first: int, second: int) -> None:
+def test_the_delay_is_kept(rogue: RunningServer, name: str, first: int, second: int) -> None:
     gaps = []
     for _ in range(15):
         answers = ask(rogue, f"{name}.small.test", second + 1)
@@ -120,7 +120,7 @@ def is_kept(gaps: list[float]) -> bool:
     return min(gaps) >= ROGUE_DELAY_US - 100 and statistics.median(gaps) <= ROGUE_DELAY_US + 1000
 
 
-def test_numbers_sizes_and_codes(rogue: Running) -> None:
+def test_numbers_sizes_and_codes(rogue: RunningServer) -> None:
     lost = ask(rogue, "lost-ack.now.test")[0].packets[0]
     assert lost.number == 1
     starts = [answer.packets[0].number for answer in ask(rogue, "pn-start.small.test", 2)]
@@ -136,13 +136,13 @@ def test_numbers_sizes_and_codes(rogue: Running) -> None:
     )
 
 
-def test_a_retry_is_valid_and_a_second_one_tempts(rogue: Running) -> None:
+def test_a_retry_is_valid_and_a_second_one_tempts(rogue: RunningServer) -> None:
     for name, after_token in [
         ("retry-silent.small.test", []),
         ("retry-twice.small.test", [["retry"]]),
         ("retry-ack-range.small.test", [["ack padding"], ["crypto", "handshake"]]),
     ]:
-        with Client(HOST, rogue.port, name) as client:
+        with InitialClient(HOST, rogue.port, name) as client:
             client.send_hello()
             retry = client.read(PATIENCE_S, until=1)[0]
             assert retry.packets[0].opened, "the integrity tag is wrong"
@@ -156,16 +156,16 @@ def test_a_retry_is_valid_and_a_second_one_tempts(rogue: Running) -> None:
                 assert client.read(PATIENCE_S, until=1)[0].has_ack
 
 
-def test_version_negotiation_echoes_and_lists_others(rogue: Running) -> None:
-    with Client(HOST, rogue.port, "version-negotiation.small.test") as client:
+def test_version_negotiation_echoes_and_lists_others(rogue: RunningServer) -> None:
+    with InitialClient(HOST, rogue.port, "version-negotiation.small.test") as client:
         client.send_hello()
         header = client.read(PATIENCE_S, until=1)[0].packets[0].header
         assert (header.destination_cid, header.source_cid) == (client.scid, client.dcid)
         assert header.supported_versions == [0x6B3343CF, 0xFF00001D, 0x1A2A3A4A]
 
 
-def test_forgeries_fit_nothing(rogue: Running) -> None:
-    with Client(HOST, rogue.port, "forged.small.test") as client:
+def test_forgeries_fit_nothing(rogue: RunningServer) -> None:
+    with InitialClient(HOST, rogue.port, "forged.small.test") as client:
         *forgeries, truth = answers_to(client, 6)
         assert len(forgeries) == 5
         assert not any(packet.opened for forgery in forgeries for packet in forgery.packets)
@@ -175,9 +175,9 @@ def test_forgeries_fit_nothing(rogue: Running) -> None:
         assert stranger.destination_cid != client.scid
 
 
-def test_silence_is_not_a_closed_port(rogue: Running) -> None:
+def test_silence_is_not_a_closed_port(rogue: RunningServer) -> None:
     """A connected socket would report the ICMP error from a closed port."""
-    with Client(HOST, rogue.port, "silent.small.test") as client:
+    with InitialClient(HOST, rogue.port, "silent.small.test") as client:
         client.socket.connect(client.address)
         client.socket.send(client.client_hello_packet())
         client.socket.settimeout(0.2)
@@ -185,8 +185,8 @@ def test_silence_is_not_a_closed_port(rogue: Running) -> None:
             client.socket.recv(1)
 
 
-def test_a_copy_is_not_answered_again(rogue: Running) -> None:
-    with Client(HOST, rogue.port, "split-packets.small.test") as client:
+def test_a_copy_is_not_answered_again(rogue: RunningServer) -> None:
+    with InitialClient(HOST, rogue.port, "split-packets.small.test") as client:
         packet = client.client_hello_packet()
         client.socket.sendto(packet, client.address)
         assert len(client.read(PATIENCE_S, until=1)) == 1

@@ -25,7 +25,7 @@ from .running import endpoint
 
 
 @dataclass(frozen=True)
-class Endpoints:
+class ServerEndpoints:
     endpoints: tuple[Endpoint, ...]
 
 
@@ -66,7 +66,7 @@ def test_an_address_belongs_to_one_stack(state: Path) -> None:
     first = endpoint("quiche", "wait", None)
     second = replace(first, stack="rogue", mode="silent", domain="b.small.test")
     with pytest.raises(UsageError, match="separate addresses"):
-        services(Endpoints((first, second)), state)
+        services(ServerEndpoints((first, second)), state)
 
 
 def test_chains_verify_and_have_their_length(state: Path) -> None:

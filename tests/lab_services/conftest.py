@@ -11,14 +11,14 @@ import pytest
 from lab.internet import Internet, load
 from lab.services import services
 
-from .world import World, host
+from .world import ServiceWorld, host
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningWorld:
     """A world with all services, and the Internet that they serve."""
 
-    world: World
+    world: ServiceWorld
     internet: Internet
     state: Path
 
@@ -29,14 +29,14 @@ class Running:
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorld]:
     folder = tmp_path_factory.mktemp("lab-services")
     internet = load()
     hosts = [host(internet, kind) for kind in ("dns", "web", "files")]
     hosts += [mirror for mirror in internet.hosts if mirror.kind == "mirror"]
-    world = World(folder, hosts, host(internet, "dns").v4)
+    world = ServiceWorld(folder, hosts, host(internet, "dns").v4)
     try:
         world.start(services(internet, folder / "state"))
-        yield Running(world, internet, folder / "state")
+        yield RunningWorld(world, internet, folder / "state")
     finally:
         world.close()

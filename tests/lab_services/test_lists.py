@@ -11,19 +11,19 @@ import pytest
 
 from lab import list_host
 
-from .conftest import Running
+from .conftest import RunningWorld
 
 
-def tranco(running: Running, cache: Path, *wanted: dict[str, Any]) -> list[dict[str, Any]]:
+def tranco(running: RunningWorld, cache: Path, *wanted: dict[str, Any]) -> list[dict[str, Any]]:
     arguments = [json.dumps(request) for request in wanted]
     return list(running.world.client("tranco", str(cache), *arguments, env=running.trust))
 
 
-def domains(running: Running) -> list[str]:
+def domains(running: RunningWorld) -> list[str]:
     return [name for _, name in running.internet.names]
 
 
-def test_lists_by_day(running: Running, tmp_path: Path) -> None:
+def test_lists_by_day(running: RunningWorld, tmp_path: Path) -> None:
     latest, main, full, subdomains, old = tranco(
         running,
         tmp_path,
@@ -43,14 +43,14 @@ def test_lists_by_day(running: Running, tmp_path: Path) -> None:
     assert main["metadata"]["available"] is True
 
 
-def test_lists_of_the_next_days(running: Running, tmp_path: Path) -> None:
+def test_lists_of_the_next_days(running: RunningWorld, tmp_path: Path) -> None:
     """A site in the lab requests the list of the current day every day."""
     tomorrow = datetime.now(UTC).date() + timedelta(days=1)
     for fetched in tranco(running, tmp_path, *({"date": str(tomorrow + timedelta(days=n))} for n in (0, 6))):
         assert fetched["names"] == domains(running)
 
 
-def test_lists_by_id_and_a_list_without_zip(running: Running, tmp_path: Path) -> None:
+def test_lists_by_id_and_a_list_without_zip(running: RunningWorld, tmp_path: Path) -> None:
     published = list_host.lists(domains(running), datetime.now(UTC).date())
     (custom,) = [published_list for published_list in published if published_list.day is None]
     (by_day,) = tranco(running, tmp_path / "a", {"date": str(list_host.MAIN_DAY)})
@@ -64,7 +64,7 @@ def test_lists_by_id_and_a_list_without_zip(running: Running, tmp_path: Path) ->
     assert running.world.client("fetch", url, str(fetched), env=running.trust)["status"] == 403
 
 
-def test_days_and_ids_that_do_not_exist(running: Running, tmp_path: Path) -> None:
+def test_days_and_ids_that_do_not_exist(running: RunningWorld, tmp_path: Path) -> None:
     later = datetime.now(UTC).date() + timedelta(days=list_host.COMING_DAYS + 2)
     for answer in tranco(
         running, tmp_path, {"date": str(later)}, {"date": "2019-01-01"}, {"list_id": "00000"}
@@ -74,7 +74,7 @@ def test_days_and_ids_that_do_not_exist(running: Running, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["tranco-list.eu", "archive.routeviews.org"])
 def test_the_certificate_counts_only_with_the_labs_authority(
-    running: Running, tmp_path: Path, name: str
+    running: RunningWorld, tmp_path: Path, name: str
 ) -> None:
     url = f"https://{name}/bgpdata/" if name.startswith("archive") else f"https://{name}/top"
     trusted = running.world.client("fetch", url, str(tmp_path / "page"), env=running.trust)

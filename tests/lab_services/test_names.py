@@ -14,13 +14,13 @@ from lab.internet import Internet
 from lab.model import DnsRecord
 from lab.services import WEB_NAMES, apply_epoch, epoch_commands
 
-from .conftest import Running
+from .conftest import RunningWorld
 from .world import host
 
 KINDS = ("A", "AAAA", "HTTPS")
 
 
-def ask(running: Running, questions: list[tuple[str, str]], *, v6: bool = False) -> list[dict[str, Any]]:
+def ask(running: RunningWorld, questions: list[tuple[str, str]], *, v6: bool = False) -> list[dict[str, Any]]:
     names = host(running.internet, "dns")
     answers = running.world.client("dns", names.v6 if v6 else names.v4, stdin=json.dumps(questions))
     assert len(answers) == len(questions)
@@ -42,7 +42,7 @@ def status(internet: Internet, name: str) -> str:
     return "SERVFAIL" if name in internet.servfail else "NXDOMAIN" if name in internet.nxdomain else "NOERROR"
 
 
-def check_all(running: Running, epoch: int) -> None:
+def check_all(running: RunningWorld, epoch: int) -> None:
     internet = running.internet
     records = internet.records(epoch)
     questions = [(name, kind) for _, name in internet.names for kind in KINDS]
@@ -52,11 +52,11 @@ def check_all(running: Running, epoch: int) -> None:
         assert rows == expected(records, name, kind), (name, kind)
 
 
-def test_every_name_has_the_declared_answers(running: Running) -> None:
+def test_every_name_has_the_declared_answers(running: RunningWorld) -> None:
     check_all(running, 1)
 
 
-def test_an_epoch_moves_its_names_and_returns(running: Running) -> None:
+def test_an_epoch_moves_its_names_and_returns(running: RunningWorld) -> None:
     internet = running.internet
     served: dict[int, list[Any]] = {}
     questions = [(name, "A") for _, name in internet.names]
@@ -80,12 +80,12 @@ def test_an_epoch_moves_its_names_and_returns(running: Running) -> None:
     assert served[2] != served[3]
 
 
-def test_an_epoch_that_does_not_exist_is_refused(running: Running) -> None:
+def test_an_epoch_that_does_not_exist_is_refused(running: RunningWorld) -> None:
     with pytest.raises(UsageError, match="choose 1 to"):
         apply_epoch(running.internet, running.state, running.internet.epochs + 1)
 
 
-def test_unknown_names_do_not_exist_at_once(running: Running) -> None:
+def test_unknown_names_do_not_exist_at_once(running: RunningWorld) -> None:
     questions = [("example.com", "A"), ("no.such.zone.test", "AAAA"), ("x.invalid", "HTTPS")]
     seconds = []
     for got in ask(running, [*questions, ("1.0.18.198.in-addr.arpa", "PTR")]):
@@ -96,20 +96,20 @@ def test_unknown_names_do_not_exist_at_once(running: Running) -> None:
     assert min(seconds) < 1
 
 
-def test_a_broken_zone_fails_every_time(running: Running) -> None:
+def test_a_broken_zone_fails_every_time(running: RunningWorld) -> None:
     name = running.internet.servfail[0]
     answers = ask(running, [(name, "A")] * 5)
     assert {got["status"] for got in answers} == {"SERVFAIL"}
     assert min(got["seconds"] for got in answers) < 1
 
 
-def test_the_order_of_addresses_never_changes(running: Running) -> None:
+def test_the_order_of_addresses_never_changes(running: RunningWorld) -> None:
     answers = [got["answer"] for got in ask(running, [("two-addresses.odd.test", "A")] * 20)]
     assert len(answers[0]) == 2
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_list_and_archive_hosts_have_their_real_names(running: Running) -> None:
+def test_list_and_archive_hosts_have_their_real_names(running: RunningWorld) -> None:
     web = host(running.internet, "web")
     for name in WEB_NAMES:
         v4, v6 = ask(running, [(name, "A"), (name, "AAAA")], v6=True)
@@ -117,7 +117,7 @@ def test_list_and_archive_hosts_have_their_real_names(running: Running) -> None:
         assert [row[3] for row in v6["answer"]] == [web.v6]
 
 
-def test_reload_without_a_server_is_one_sentence(running: Running, tmp_path: Path) -> None:
+def test_reload_without_a_server_is_one_sentence(running: RunningWorld, tmp_path: Path) -> None:
     shutil.copytree(running.state / "dns", tmp_path / "dns")
     control = tmp_path / "dns" / "rndc.conf"
     control.write_text(control.read_text().replace("default-port 953", "default-port 954"))

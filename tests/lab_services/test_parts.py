@@ -9,7 +9,7 @@ import pytest
 
 from firstflight.errors import InputError, UsageError
 from lab.dns import served_serial, write_zones, zone_of
-from lab.model import DnsRecord, Host, Route
+from lab.model import Announcement, DnsRecord, Host
 from lab.mrt import count_prefixes, records, retimed
 from lab.routeviews import last_table_time, publish, rib_path
 from lab.routing import check_routes
@@ -66,15 +66,15 @@ def test_an_invalid_table_is_refused(dump: bytes) -> None:
 @pytest.mark.parametrize(
     ("routes", "why"),
     [
-        ([Route("198.18.16.1/20", (3257, 13335))], "host bits"),
-        ([Route("198.18.16.0/20", (3257, 13335)), Route("198.18.16.0/20", (3257,))], "twice"),
-        ([Route("198.18.16.0/20", ())], "empty AS path"),
-        ([Route("198.18.16.0/20", (3257, 64511))], "AS64511 is reserved"),
-        ([Route("2001:db8::/48", (3257, 4_200_000_000))], "is reserved"),
-        ([Route("198.18.16.0/20", (6447, 13335))], "the collector itself"),
+        ([Announcement("198.18.16.1/20", (3257, 13335))], "host bits"),
+        ([Announcement("198.18.16.0/20", (3257, 13335)), Announcement("198.18.16.0/20", (3257,))], "twice"),
+        ([Announcement("198.18.16.0/20", ())], "empty AS path"),
+        ([Announcement("198.18.16.0/20", (3257, 64511))], "AS64511 is reserved"),
+        ([Announcement("2001:db8::/48", (3257, 4_200_000_000))], "is reserved"),
+        ([Announcement("198.18.16.0/20", (6447, 13335))], "the collector itself"),
     ],
 )
-def test_routes_that_are_not_visible_are_refused(routes: list[Route], why: str) -> None:
+def test_routes_that_are_not_visible_are_refused(routes: list[Announcement], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         check_routes(routes)
 

@@ -21,9 +21,9 @@ from lab import internet, truth
 from lab.internet import Internet
 from lab.model import Host
 from lab.services import apply_epoch, epoch_commands, services
-from tests.lab_services.conftest import Running
+from tests.lab_services.conftest import RunningWorld
 from tests.lab_services.test_names import expected
-from tests.lab_services.world import World, host
+from tests.lab_services.world import ServiceWorld, host
 
 RESOLVER = """
 [[host]]
@@ -35,26 +35,26 @@ v6 = "2001:db8:0:54::1"
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorld]:
     assert shutil.which("unbound", path="/usr/sbin:/usr/bin"), (
         "the tests need unbound: apt-get install unbound"
     )
     folder = tmp_path_factory.mktemp("second-dns")
     (folder / "internet.toml").write_text(internet.DEFAULT.read_text() + RESOLVER)
     found = internet.load(folder / "internet.toml")
-    world = World(folder, [host(found, "dns"), host(found, "resolver")], host(found, "resolver").v4)
+    world = ServiceWorld(folder, [host(found, "dns"), host(found, "resolver")], host(found, "resolver").v4)
     try:
         both = [
             service for service in services(found, folder / "state") if service.name in ("named", "unbound")
         ]
         assert [service.name for service in both] == ["named", "unbound"]
         world.start(both)
-        yield Running(world, found, folder / "state")
+        yield RunningWorld(world, found, folder / "state")
     finally:
         world.close()
 
 
-def rows_through(running: Running, tmp_path: Path, resolver: str) -> list[dict[str, Any]]:
+def rows_through(running: RunningWorld, tmp_path: Path, resolver: str) -> list[dict[str, Any]]:
     """Return the dns_answer rows from a resolve stage with all names in the lab."""
     (tmp_path / "names.txt").write_text("".join(f"{name}\n" for _, name in running.internet.names))
     (tmp_path / "rib.mrt").write_bytes(b"")
@@ -92,7 +92,7 @@ print(Run.create(*settings.load(__import__("pathlib").Path(sys.argv[1]))).id)
 """
 
 
-def test_a_resolve_stage_through_unbound_finds_the_truth(second: Running, tmp_path: Path) -> None:
+def test_a_resolve_stage_through_unbound_finds_the_truth(second: RunningWorld, tmp_path: Path) -> None:
     lab = second.internet
     records = lab.records(1)
     declared = {line["domain"]: line["dns_status"] for line in truth.lines(lab)}
@@ -113,7 +113,7 @@ def test_a_resolve_stage_through_unbound_finds_the_truth(second: Running, tmp_pa
         assert {tuple(row["cname_chain"] or ()) for row in found} == {tuple(chain)}, (name, qtype)
 
 
-def test_an_epoch_is_seen_at_once(second: Running) -> None:
+def test_an_epoch_is_seen_at_once(second: RunningWorld) -> None:
     lab = second.internet
     moved = sorted({r.name for r in set(lab.records(1)) - set(lab.records(2)) if r.type == "A"})
     assert moved

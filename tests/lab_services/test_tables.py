@@ -11,15 +11,15 @@ import pytest
 from pyasn import mrtx, pyasn
 
 from lab import list_host
-from lab.model import Route
+from lab.model import Announcement
 from lab.routing import split_families
 
-from .conftest import Running
+from .conftest import RunningWorld
 
 ARCHIVE = "https://archive.routeviews.org"
 
 
-def get(running: Running, url: str, file: Path) -> Path:
+def get(running: RunningWorld, url: str, file: Path) -> Path:
     got = running.world.client("fetch", url, str(file), env=running.trust)
     assert got == {"status": 200, "error": None}, url
     return file
@@ -32,7 +32,7 @@ def links(page: Path) -> list[str]:
     ]
 
 
-def tables(running: Running, root: str, folder: Path) -> dict[str, Path]:
+def tables(running: RunningWorld, root: str, folder: Path) -> dict[str, Path]:
     """Follow the pages' links below a root, and return all tables: name -> downloaded file."""
     found = {}
     for month in links(get(running, f"{ARCHIVE}/{root}/", folder / "page")):
@@ -44,7 +44,7 @@ def tables(running: Running, root: str, folder: Path) -> dict[str, Path]:
 
 
 @pytest.fixture
-def routes(running: Running) -> dict[str, list[Route]]:
+def routes(running: RunningWorld) -> dict[str, list[Announcement]]:
     return dict(
         zip(("bgpdata", "route-views6/bgpdata"), split_families(running.internet.routes), strict=True)
     )
@@ -52,7 +52,7 @@ def routes(running: Running) -> dict[str, list[Route]]:
 
 @pytest.mark.parametrize("root", ["bgpdata", "route-views6/bgpdata"])
 def test_tables_hold_exactly_the_declared_paths(
-    running: Running, routes: dict[str, list[Route]], root: str, tmp_path: Path
+    running: RunningWorld, routes: dict[str, list[Announcement]], root: str, tmp_path: Path
 ) -> None:
     found = tables(running, root, tmp_path)
     days = {name[4:12] for name in found}
@@ -74,7 +74,7 @@ def test_tables_hold_exactly_the_declared_paths(
         assert paths == declared
 
 
-def test_every_address_has_the_declared_origin(running: Running, tmp_path: Path) -> None:
+def test_every_address_has_the_declared_origin(running: RunningWorld, tmp_path: Path) -> None:
     prefixes: dict[str, int] = {}
     for root in ("bgpdata", "route-views6/bgpdata"):
         url = f"{ARCHIVE}/{root}/2024.08/RIBS/rib.20240807.0000.bz2"

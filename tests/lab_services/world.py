@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """A command's result."""
 
     status: int
@@ -26,7 +26,7 @@ class Done:
     stderr: str
 
 
-class World:
+class ServiceWorld:
     """Services under test, in namespaces that exist as long as this process. Does not need root."""
 
     def __init__(self, folder: Path, hosts: Sequence[Host], resolver: str) -> None:
@@ -61,9 +61,11 @@ class World:
         error = self._ask({"start": plain, "logs": str(self.folder)})["error"]
         assert error is None, error
 
-    def run(self, argv: Sequence[str], *, stdin: str = "", env: dict[str, str] | None = None) -> Done:
+    def run(
+        self, argv: Sequence[str], *, stdin: str = "", env: dict[str, str] | None = None
+    ) -> CommandResult:
         """Run a command inside and return its result."""
-        return Done(**self._ask({"run": list(argv), "stdin": stdin, "env": env or {}}))
+        return CommandResult(**self._ask({"run": list(argv), "stdin": stdin, "env": env or {}}))
 
     def client(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Any:
         """Run client.py inside and return the JSON that it prints."""

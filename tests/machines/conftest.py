@@ -13,9 +13,9 @@ import pytest
 
 from deploy import dist
 from lab import internet, launch
-from lab.state import State
+from lab.state import StateFolder
 from tests.machines.machine import Key, Machine, make_bridge, run
-from tests.machines.site import Site
+from tests.machines.site import MachineSite
 
 # Each has the network of the lab's host with this name.
 MACHINES = ("centre", "store", "hamburg", "los_angeles", "sao_paulo", "hong_kong", "tokyo")
@@ -38,7 +38,7 @@ USED_BYTES = 30_000_000_000  # used on the disk, with two releases on each machi
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MachineSite]:
     """A site with running machines, before the installation; `tokyo` does not belong to the site."""
     assert os.geteuid() == 0, "machines need root: run `make deploy-test` as root"
     assert shutil.which("systemd-nspawn"), "systemd-nspawn is missing: install Debian's systemd-container"
@@ -52,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         stack.callback(image.unlink, missing_ok=True)
         disk = _disk(image)
         stack.callback(run, "umount", "--lazy", str(disk))
-        lab = State(folder / "lab")
+        lab = StateFolder(folder / "lab")
         hosts = folder / "internet.toml"
         hosts.write_text(internet.DEFAULT.read_text() + MORE_HOSTS)
         launch.up(lab, hosts, capture_edges=False, realtime=True, progress=lambda _: None)
@@ -72,7 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             stack.callback(machine.stop)
             machine.boot()
         vantages = ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
-        found = Site(folder / "site", lab, key, machines, addresses, vantages)
+        found = MachineSite(folder / "site", lab, key, machines, addresses, vantages)
         found.prepare()
         yield found
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from deploy import dist
 from lab import certificates
-from lab.state import State
+from lab.state import StateFolder
 from tests.machines.machine import TREE, Key, Machine
 
 ANSIBLE = TREE / "deploy" / "ansible"
@@ -33,11 +33,11 @@ class Play:
 
 
 @dataclass
-class Site:
+class MachineSite:
     """A site in the lab: centre and store on separate hosts, a dashboard, and vantage points."""
 
     folder: Path
-    lab: State
+    lab: StateFolder
     key: Key
     machines: dict[str, Machine]
     addresses: dict[str, tuple[str, str]]  # IPv4 and IPv6 addresses in the lab

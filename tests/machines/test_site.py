@@ -13,7 +13,7 @@ import pytest
 
 from tests.machines import upgrade
 from tests.machines.machine import Machine
-from tests.machines.site import Site
+from tests.machines.site import MachineSite
 from tests.waiting import until
 
 CENTRE = ("migrate", "api-server", "dag-processor", "scheduler")
@@ -25,54 +25,54 @@ PARTS = {
 LIMIT_S = 900.0
 
 
-def units(site: Site) -> list[tuple[Machine, str]]:
+def units(site: MachineSite) -> list[tuple[Machine, str]]:
     """Return the site's services."""
     return [(site.machines[name], f"firstflight-{part}.service") for name in PARTS for part in PARTS[name]]
 
 
-def workers(site: Site) -> dict[str, str]:
+def workers(site: MachineSite) -> dict[str, str]:
     """Return the states of Edge workers at the centre."""
     query = "SELECT worker_name || ' ' || state FROM edge_worker"
     listed = site.machines["centre"].done(f'cd / && runuser -u postgres -- psql -d airflow -tAc "{query}"')
     return dict(line.split(" ", 1) for line in listed.splitlines())
 
 
-def alive(site: Site, name: str) -> bool:
+def alive(site: MachineSite, name: str) -> bool:
     """Return whether the centre lists this worker as ready for tasks."""
     return workers(site).get(name) in ("idle", "running")
 
 
-def wait_for_workers(site: Site) -> None:
+def wait_for_workers(site: MachineSite) -> None:
     """Wait until all vantage points are ready for tasks."""
     for name in site.vantages:
         until(lambda name=name: alive(site, name), lambda: workers(site), LIMIT_S)  # type: ignore[misc]
 
 
-def ended_run(site: Site, dag: str) -> str | None:
+def ended_run(site: MachineSite, dag: str) -> str | None:
     """Return the state of a DAG's newest run if it has finished."""
     time.sleep(2)  # each request logs in
     run = site.newest(dag)
     return str(run["state"]) if run and run["state"] in ("success", "failed") else None
 
 
-def wait_for_scan(site: Site) -> None:
+def wait_for_scan(site: MachineSite) -> None:
     """Wait until the newest scan has finished; it must succeed."""
     ended = until(lambda: ended_run(site, "quic_scan"), lambda: site.describe("quic_scan"), LIMIT_S)
     assert ended == "success", site.describe("quic_scan")
 
 
-def test_from_nothing(site: Site) -> None:
+def test_from_nothing(site: MachineSite) -> None:
     play = site.play()
     assert set(play.changed) == {*PARTS, "localhost"} - {"localhost"} and all(play.changed.values())
     for machine, unit in units(site):
         assert machine.state(unit) == "active", machine.done(f"journalctl -u {unit} -n 50 --no-pager")
 
 
-def test_again_changes_nothing(site: Site) -> None:
+def test_again_changes_nothing(site: MachineSite) -> None:
     assert set(site.play().changed.values()) == {0}
 
 
-def test_secrets_are_closed(site: Site) -> None:
+def test_secrets_are_closed(site: MachineSite) -> None:
     for name in PARTS:
         found = site.machines[name].done("cd /etc/firstflight/secrets && stat -c '%U %a %n' . *").splitlines()
         assert found[0] == "firstflight 700 ." and len(found) > 1
@@ -81,13 +81,13 @@ def test_secrets_are_closed(site: Site) -> None:
         assert keys == (["/etc/firstflight/tls/key.pem"] if name in ("centre", "store") else [])
 
 
-def test_services_are_confined(site: Site) -> None:
+def test_services_are_confined(site: MachineSite) -> None:
     for machine, unit in units(site):
         machine.done(f"systemd-analyze security --threshold=40 --no-pager {unit}")
         assert machine.state(unit, "NoNewPrivileges") == "yes"
 
 
-def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
+def test_a_scan_ends_with_its_rows_in_the_store(site: MachineSite) -> None:
     wait_for_workers(site)
     until(lambda: "quic_scan" in str(site.ask("GET", "/dags")), "the DAGs", LIMIT_S)
     for dag in ("quic_scan", "targets", "as_data"):
@@ -98,14 +98,14 @@ def test_a_scan_ends_with_its_rows_in_the_store(site: Site) -> None:
     assert all(int(row["n"]) > 0 for row in rows)
 
 
-def status(site: Site, machine: str, path: str) -> str:
+def status(site: MachineSite, machine: str, path: str) -> str:
     """Return the HTTP status that hamburg gets for a path on a machine."""
     curl = "curl -sS --path-as-is --max-time 60 --cacert /etc/firstflight/tls/ca.pem"
     curl += " -o /dev/null -w '%{http_code}'"
     return site.machines["hamburg"].done(f"{curl} https://{site.addresses[machine][0]}{path}")
 
 
-def check_dashboard(site: Site) -> None:
+def check_dashboard(site: MachineSite) -> None:
     """Query the dashboard from another machine."""
     address = site.addresses[site.dashboard][0]
     # Right after a restart, the dashboard does not listen yet, and nginx returns 502.
@@ -115,11 +115,11 @@ def check_dashboard(site: Site) -> None:
     assert status(site, site.dashboard, "/metrics") == "404"
 
 
-def test_the_dashboard_shows_it(site: Site) -> None:
+def test_the_dashboard_shows_it(site: MachineSite) -> None:
     check_dashboard(site)
 
 
-def test_vantage_points_reach_three_paths_of_the_centre(site: Site) -> None:
+def test_vantage_points_reach_three_paths_of_the_centre(site: MachineSite) -> None:
     for path, expected in (
         ("/", "404"),
         ("/api/v2/version", "404"),
@@ -132,7 +132,7 @@ def test_vantage_points_reach_three_paths_of_the_centre(site: Site) -> None:
     assert site.machines["hamburg"].ssh(f"curl --max-time 5 http://{address}:8080/").returncode != 0
 
 
-def test_commands_of_people_have_the_environment_of_the_services(site: Site) -> None:
+def test_commands_of_people_have_the_environment_of_the_services(site: MachineSite) -> None:
     centre, hamburg = site.machines["centre"], site.machines["hamburg"]
     # After midnight there may be a second run that hamburg has not started.
     (run,) = site.rows("SELECT run FROM quic_probe WHERE vantage = 'hamburg' LIMIT 1")
@@ -144,13 +144,13 @@ def test_commands_of_people_have_the_environment_of_the_services(site: Site) -> 
     assert "firstflight" in site.machines["store"].done("firstflight --version")
 
 
-def test_the_contact_page(site: Site) -> None:
+def test_the_contact_page(site: MachineSite) -> None:
     page = site.machines["centre"].done(f"curl -sS --max-time 30 http://{site.addresses['hamburg'][0]}/x")
     assert "https://contact.example.org/" in page
 
 
 @pytest.mark.parametrize("name", ["store", "centre", "hamburg"])
-def test_kill_9_brings_each_unit_back(site: Site, name: str) -> None:
+def test_kill_9_brings_each_unit_back(site: MachineSite, name: str) -> None:
     machine = site.machines[name]
     for part in PARTS[name]:
         unit = f"firstflight-{part}.service"
@@ -171,7 +171,7 @@ def test_kill_9_brings_each_unit_back(site: Site, name: str) -> None:
     assert site.rows("SELECT count() AS n FROM quic_probe")
 
 
-def test_upgrade_by_one_commit(site: Site, tmp_path: Path) -> None:
+def test_upgrade_by_one_commit(site: MachineSite, tmp_path: Path) -> None:
     commit = upgrade.next_commit(tmp_path / "clone")
     before = {name: release_of(site.machines[name]) for name in PARTS}
     assert len(set(before.values())) == 1
@@ -200,13 +200,13 @@ def release_of(machine: Machine) -> str:
     return machine.done("readlink /opt/firstflight/current").strip()
 
 
-def commits(site: Site) -> set[str]:
+def commits(site: MachineSite) -> set[str]:
     """Return the commits in the store's probe rows."""
     rows = site.rows("SELECT DISTINCT tool_version FROM quic_probe")
     return {str(row["tool_version"]).partition("+")[2] for row in rows}
 
 
-def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
+def test_the_secret_of_the_workers_is_rotated(site: MachineSite) -> None:
     read = "cat /etc/firstflight/secrets/jwt_secret"
     before = site.machines["centre"].done(read)
     site.play("rotate.yml")
@@ -216,7 +216,7 @@ def test_the_secret_of_the_workers_is_rotated(site: Site) -> None:
     assert set(site.play().changed.values()) == {0}
 
 
-def test_backups_are_made_and_metrics_show_them(site: Site) -> None:
+def test_backups_are_made_and_metrics_show_them(site: MachineSite) -> None:
     for name, parts in (("centre", ("backup", "airflow-clean")), ("store", ("backup-store",))):
         machine = site.machines[name]
         for part in parts:
@@ -230,7 +230,7 @@ def test_backups_are_made_and_metrics_show_them(site: Site) -> None:
     assert "\nfirstflight_optout_confirmed 1.0\n" in page
 
 
-def test_a_vantage_point_is_added(site: Site) -> None:
+def test_a_vantage_point_is_added(site: MachineSite) -> None:
     site.vantages.append("tokyo")
     site.declare()
     play = site.play()
@@ -240,7 +240,7 @@ def test_a_vantage_point_is_added(site: Site) -> None:
     assert {"scan_tokyo", "work_tokyo"} <= pools
 
 
-def test_a_vantage_point_is_removed(site: Site) -> None:
+def test_a_vantage_point_is_removed(site: MachineSite) -> None:
     site.play("remove.yml", "--limit", "tokyo")
     machine = site.machines["tokyo"]
     for part in ("worker", "optout", "metrics"):
@@ -257,7 +257,7 @@ def test_a_vantage_point_is_removed(site: Site) -> None:
     )
 
 
-def test_the_dashboard_at_the_centre_has_the_centres_name(site: Site) -> None:
+def test_the_dashboard_at_the_centre_has_the_centres_name(site: MachineSite) -> None:
     site.dashboard = "centre"
     site.declare()
     site.play()

@@ -15,7 +15,7 @@ import pytest
 
 from firstflight.egress import current
 from firstflight.system import binaries, children
-from tests.optout.world import World
+from tests.optout.world import OptoutWorld
 from tests.waiting import until
 
 RATE = 20
@@ -50,19 +50,19 @@ while True:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OptoutWorld]:
     """Return both machines; the vantage point follows the list."""
-    with World(tmp_path_factory.mktemp("site")) as raised:
+    with OptoutWorld(tmp_path_factory.mktemp("site")) as raised:
         follower = raised.follow()
         until(lambda: raised.age_s() < current.BEGIN_FOR_S, "a confirmation")
         yield raised
         children.stop(follower)
 
 
-class Engine:
+class CutOffEngine:
     """A prober, or another engine, on a list of silent targets, and every datagram that arrives there."""
 
-    def __init__(self, world: World, folder: Path, program: str, *options: object) -> None:
+    def __init__(self, world: OptoutWorld, folder: Path, program: str, *options: object) -> None:
         lines = [f"{ip},n{number}.{name},443" for number in range(TARGETS) for ip, name in NAMES.items()]
         (folder / "targets.csv").write_text("\n".join(["ip,domain,port", *lines]) + "\n")
         self.progress = folder / "engine.json"
@@ -109,13 +109,13 @@ class Engine:
 
 
 @pytest.fixture
-def engine(world: World, tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+def engine(world: OptoutWorld, tmp_path: Path) -> Iterator[Callable[..., CutOffEngine]]:
     """Start engines; stop engines that a failed test left running."""
-    started: list[Engine] = []
+    started: list[CutOffEngine] = []
 
-    def start(*words: object) -> Engine:
+    def start(*words: object) -> CutOffEngine:
         program, *options = words
-        started.append(Engine(world, tmp_path, str(program), *options))
+        started.append(CutOffEngine(world, tmp_path, str(program), *options))
         return started[-1]
 
     yield start
@@ -125,7 +125,7 @@ def engine(world: World, tmp_path: Path) -> Iterator[Callable[..., Engine]]:
 
 
 def test_an_opt_out_at_the_centre_applies_to_a_running_stage(
-    world: World, engine: Callable[..., Engine]
+    world: OptoutWorld, engine: Callable[..., CutOffEngine]
 ) -> None:
     probing = engine("firstflight-prober", "--attempts", 1)
     for ip in NAMES:
@@ -150,7 +150,7 @@ def test_an_opt_out_at_the_centre_applies_to_a_running_stage(
 
 @pytest.mark.parametrize("program", ["prober", "handshake", "tcp-options"])
 def test_nothing_is_sent_while_the_link_to_the_centre_is_cut(
-    world: World, engine: Callable[..., Engine], program: str
+    world: OptoutWorld, engine: Callable[..., CutOffEngine], program: str
 ) -> None:
     is_tcp = program == "tcp-options"
     probing = engine(f"firstflight-{program}")

@@ -219,7 +219,7 @@ def test_the_centre_offers_all_lists_of_the_site(tmp_path: Path, monkeypatch: py
 def changed(lists: Permitted) -> None:
     """Check the lists twice."""
     lists._current._next_look = 0.0
-    lists.look_well()
+    lists.look_until_complete()
 
 
 def test_lists_are_read_again_and_never_loosened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from firstflight.system import binaries, children
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.configured import Resolver, configured_resolver, lists_for
 from scanner.resolver.names import Name
-from scanner.resolver.query import Asker
+from scanner.resolver.query import QueryClient
 from tests import minimal
 from tests.processes import handles
 from tests.waiting import until
@@ -110,7 +110,7 @@ def test_queries_from_python_wait(
 
     async def ask() -> None:
         resolver = Resolver("127.0.0.1", server.getsockname()[1], timeout_s=0.1, attempts=1)
-        asker = Asker(resolver, turn, Permitted([], []))
+        asker = QueryClient(resolver, turn, Permitted([], []))
         await asker.ask("a.test", "A")
         await asker.close()
 

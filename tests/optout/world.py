@@ -35,7 +35,7 @@ uvicorn.run(main, host=host, port=443, ssl_certfile=chain, ssl_keyfile=key, log_
 """
 
 
-class World:
+class OptoutWorld:
     """Context manager for both machines. The centre serves the list; `follow` starts the follower."""
 
     def __init__(self, folder: Path) -> None:

@@ -24,7 +24,7 @@ Target = tuple[str, str, int | str]
 
 
 @dataclass
-class Run:
+class ProberRun:
     """The output from a run of the prober."""
 
     status: int
@@ -50,7 +50,7 @@ def write_targets(path: Path, targets: Sequence[Target]) -> Path:
     return path
 
 
-Probe = Callable[..., Run]
+Probe = Callable[..., ProberRun]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def probe(tmp_path: Path) -> Probe:
         *options: object,
         allow: Sequence[str] = LOOPBACK,
         limits: Sequence[str] = FAST,
-    ) -> Run:
+    ) -> ProberRun:
         if isinstance(targets, Path):
             path = targets
         elif isinstance(targets, str):
@@ -78,7 +78,7 @@ def probe(tmp_path: Path) -> Probe:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         counts = json.loads(summary.read_text()) if summary.exists() else {}
-        return Run(done.returncode, rows, done.stderr, counts)
+        return ProberRun(done.returncode, rows, done.stderr, counts)
 
     return run
 

@@ -15,7 +15,7 @@ import pytest
 from firstflight.errors import UsageError
 from reports import chosen_run, known, no_rows, query
 from store import open_store
-from store.base import Answer
+from store.base import FormattedAnswer
 from store.load import loader
 from tests.store.rows import download, handshake, probe, write
 
@@ -103,7 +103,7 @@ def test_an_answer_with_rows_is_not_empty() -> None:
             "Markdown",
         ):
             assert not no_rows.is_empty(store.formatted("SELECT 1 AS one", output_format)), output_format
-    assert not no_rows.is_empty(Answer(b"PAR1", "Parquet"))
+    assert not no_rows.is_empty(FormattedAnswer(b"PAR1", "Parquet"))
 
 
 MISTYPED: tuple[tuple[dict[str, str], str], ...] = (

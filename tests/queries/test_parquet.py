@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from store import ask, parquet
-from store.engine import Engine
+from store.engine import EngineSession
 from tests.queries.conftest import first_run
 from tests.store.rows import write
 from tests.store.serving import serving
@@ -89,7 +89,7 @@ def test_record_files(tmp_path: Path) -> None:
     ],
 )
 def test_types(expression: str, expected: pa.DataType) -> None:
-    engine = Engine()
+    engine = EngineSession()
     try:
         made = parquet.readable(engine.run(f"SELECT {expression} AS x FROM numbers(3)", "Parquet"))
     finally:

@@ -53,7 +53,7 @@ def trial(cell: Cell, repetition: int, first_stream_us: int | None, **more: obje
         "rtt_series_us": "[9001, 9002]",
         "pto_series_us": "[27003, 1]",
     }
-    return {**trial_row.of_trial(bare, done, trial_row.Captured([captured])), "seed": 2**64 - 1, **more}
+    return {**trial_row.of_trial(bare, done, trial_row.CaptureContent([captured])), "seed": 2**64 - 1, **more}
 
 
 def cells() -> list[Cell]:
@@ -154,7 +154,7 @@ def test_loading_again_replaces_the_rows_of_the_experiment(tmp_path: Path) -> No
     loader.load_files([written(tmp_path / "a", some_rows())])
     file = written(tmp_path / "b", some_rows()[:2])
     (refused,) = loader.load_files([file])
-    assert isinstance(refused, loader.Refused) and "give --replace" in str(refused.error)
+    assert isinstance(refused, loader.RefusedFile) and "give --replace" in str(refused.error)
     (loaded,) = loader.load_files([file], replace=True)
     assert isinstance(loaded, loader.Loaded)
     assert (loaded.action, loaded.in_store) == ("replaced", 2)

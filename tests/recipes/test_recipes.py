@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign_loopback.world import ANSWERING, SILENT, World
+from tests.campaign_loopback.world import ANSWERING, SILENT, CampaignWorld
 from tests.recipes import tree
 from tests.recipes.additions import QUERY, STAGE
 
@@ -43,9 +43,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CampaignWorld]:
     """Servers on loopback, and settings for a campaign that measures them."""
-    here = World(tmp_path_factory.mktemp("world"))
+    here = CampaignWorld(tmp_path_factory.mktemp("world"))
     try:
         here.raise_it()
         yield here
@@ -53,7 +53,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         here.end()
 
 
-def firstflight(copy: Path, world: World, *words: str) -> str:
+def firstflight(copy: Path, world: CampaignWorld, *words: str) -> str:
     """Run a command of the copy; return the standard output."""
     done = tree.run(copy, [*FIRSTFLIGHT, *words], world.environment)
     assert done.returncode == 0, done.stderr
@@ -71,7 +71,7 @@ def test_lint_accepts_the_additions(copy: Path, line: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_stage_is_in_a_dry_run_and_runs_in_a_campaign(copy: Path, world: World) -> None:
+def test_the_stage_is_in_a_dry_run_and_runs_in_a_campaign(copy: Path, world: CampaignWorld) -> None:
     asked = ("campaign", "run", "--config", str(world.settings()), "--repetitions", "1")
     planned = firstflight(copy, world, *asked, "--dry-run")
     assert f"\nopen ports: a TCP connection to port {world.quic_port} of each address\n" in planned
@@ -94,7 +94,7 @@ def test_the_stage_is_in_a_dry_run_and_runs_in_a_campaign(copy: Path, world: Wor
     assert "port_open" in listed
 
 
-def test_the_query_prints_its_answer(copy: Path, world: World) -> None:
+def test_the_query_prints_its_answer(copy: Path, world: CampaignWorld) -> None:
     answered = firstflight(copy, world, "query", "names_by_outcome", "--format", "TSV")
     assert f"refused\t{SILENT}" in answered
     assert "names_by_outcome" in firstflight(copy, world, "query")

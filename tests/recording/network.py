@@ -42,7 +42,7 @@ def wait_for(what: str, is_there: object) -> None:
         time.sleep(0.02)
 
 
-class Host:
+class RemoteHost:
     """The host at the other end of the veth pair."""
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Host:
 
 
 @contextmanager
-def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
+def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[RemoteHost]:
     """Connect client and server, with IPv4 and IPv6 addresses on the interfaces `near` and `far`."""
-    host = Host()
+    host = RemoteHost()
     try:
         call(
             "ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(host.holder.pid)
@@ -90,9 +90,9 @@ def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
 
 
 @contextmanager
-def behind_router(server: Host, mtu: int) -> Iterator[Host]:
+def behind_router(server: RemoteHost, mtu: int) -> Iterator[RemoteHost]:
     """Add a host that is reached through the client's host, which fragments packets larger than `mtu`."""
-    host = Host()
+    host = RemoteHost()
     try:
         peer = ("peer", "name", "behind", "netns", str(host.holder.pid))
         call("ip", "link", "add", "narrow", "type", "veth", *peer)
@@ -127,7 +127,7 @@ def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def recording(
-    path: Path, interface: str, expression: str, *, host: Host | None = None, snap: int = 0
+    path: Path, interface: str, expression: str, *, host: RemoteHost | None = None, snap: int = 0
 ) -> Iterator[None]:
     """Run tcpdump on an interface during the block; on the client's host unless `host` is given."""
     argv = [

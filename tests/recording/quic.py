@@ -13,7 +13,7 @@ from pathlib import Path
 from firstflight.system import binaries
 from lab.certificates import ServerCertificate, issue, make_authority
 from lab.servers import CHAIN_BYTES
-from tests.recording.network import CLIENT, SERVER, SERVER6, Host, cable, ready, recording
+from tests.recording.network import CLIENT, SERVER, SERVER6, RemoteHost, cable, ready, recording
 
 NAME = "www.example.net"
 INNER = 4433
@@ -161,7 +161,7 @@ def record(name: str, folder: Path, out: Path) -> None:
 
 
 @contextmanager
-def served(recorded: Quic, folder: Path, host: Host, address: str) -> Iterator[None]:
+def served(recorded: Quic, folder: Path, host: RemoteHost, address: str) -> Iterator[None]:
     """Run the server, with the relay if the recording has one."""
     if recorded.path is None:
         with ready(host.argv(*recorded.server(folder, address, 443))):

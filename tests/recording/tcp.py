@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.recording.network import SERVER, SERVER6, Host, behind_router, cable, call, ready, recording
+from tests.recording.network import SERVER, SERVER6, RemoteHost, behind_router, cable, call, ready, recording
 
 PORT = 8080
 SERVE = textwrap.dedent("""
@@ -52,7 +52,7 @@ class Tcp:
     """One recording. `prepare` configures the server's side of the link."""
 
     size: int = 300_000
-    prepare: Callable[[Host], None] | None = None
+    prepare: Callable[[RemoteHost], None] | None = None
     family: int = 4
     # Headers are sufficient, so the captures truncate packets after them.
     snap: int = 128
@@ -64,13 +64,13 @@ class Tcp:
     narrow: int | None = None
 
 
-def slow(host: Host, rate: str = "20mbit") -> None:
+def slow(host: RemoteHost, rate: str = "20mbit") -> None:
     host.call(
         "tc", "qdisc", "add", "dev", "far", "root", "tbf", "rate", rate, "burst", "10kb", "latency", "30ms"
     )
 
 
-def nft(host: Host, rule: str) -> None:
+def nft(host: RemoteHost, rule: str) -> None:
     """Add a rule for large packets from the server."""
     text = f"""
 table inet path {{
@@ -83,12 +83,12 @@ table inet path {{
     subprocess.run(host.argv("nft", "-f", "-"), input=text, text=True, check=True)
 
 
-def lossy(host: Host) -> None:
+def lossy(host: RemoteHost) -> None:
     slow(host)
     nft(host, "numgen random mod 100 < 3 drop")
 
 
-def reordering(host: Host) -> None:
+def reordering(host: RemoteHost) -> None:
     """Delay every tenth large packet in a slower queue."""
     host.call("tc", "qdisc", "add", "dev", "far", "root", "handle", "1:", "htb", "default", "1")
     for minor, rate in (("1", "20mbit"), ("2", "3mbit")):
@@ -98,7 +98,7 @@ def reordering(host: Host) -> None:
     nft(host, "numgen inc mod 10 == 0 meta priority set 1:2")
 
 
-def big(host: Host) -> None:
+def big(host: RemoteHost) -> None:
     """Enable segments larger than IP's length field allows."""
     argv = (sys.executable, "-m", "tests.recording.bigtcp")
     call(*argv, "near", "130000")

@@ -20,7 +20,7 @@ from tests.store.conftest import template as template
 
 
 @dataclass(frozen=True)
-class Made:
+class ReportedRun:
     """A run in a store, its gathered figures, and its page."""
 
     run: str
@@ -35,7 +35,7 @@ class Made:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReportedRun]:
     """The page for a complete campaign."""
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
@@ -45,4 +45,4 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     with open_store(url) as store:
         gathered = page.collect(store)
     assert gathered is not None
-    yield Made(run.id, url, gathered, page.write(gathered, folder / "page"))
+    yield ReportedRun(run.id, url, gathered, page.write(gathered, folder / "page"))

@@ -55,12 +55,12 @@ def rows() -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Made:
+class DownloadsPage:
     """Downloads in a store, the content that the page collects from them, and the page."""
 
     rows: list[dict[str, Any]]
     url: str
-    gathered: page.Content
+    gathered: page.DownloadsContent
     path: Path
 
     def compared(self, figure: str, vantage: str, curve: str) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadsPage]:
     """Build the page for downloads from two vantage points."""
     folder = tmp_path_factory.mktemp("downloads")
     url = f"chdb:{folder / 'store'}"
@@ -98,7 +98,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         loader.load_files(paths)
         with open_store() as store:
             gathered = page.collect(store, "newest")
-    yield Made(every, url, gathered, page.write(gathered, folder / "page"))
+    yield DownloadsPage(every, url, gathered, page.write(gathered, folder / "page"))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     ],
 )
 @pytest.mark.parametrize("vantage", VANTAGES)
-def test_curves_are_those_of_the_rows(made: Made, figure: str, curve: str, column: str, vantage: str) -> None:
+def test_curves_are_those_of_the_rows(
+    made: DownloadsPage, figure: str, curve: str, column: str, vantage: str
+) -> None:
     """Quantiles equal numpy's; each step has the number of values up to it."""
     samples = made.compared(figure, vantage, curve)
     unlimited = [row for row in samples if not row["client_limited"]]
@@ -128,7 +130,7 @@ def test_curves_are_those_of_the_rows(made: Made, figure: str, curve: str, colum
     assert found["at_most"][-1] == len(unlimited)
 
 
-def test_means_of_names_are_one_sample_each(made: Made) -> None:
+def test_means_of_names_are_one_sample_each(made: DownloadsPage) -> None:
     of_name: dict[str, list[int]] = {}
     for row in made.compared("3", "hamburg", "Akamai"):
         if not row["client_limited"]:
@@ -144,7 +146,7 @@ def test_means_of_names_are_one_sample_each(made: Made) -> None:
     assert found["quantiles"] == pytest.approx(list(np.quantile(means, published.LEVELS)))
 
 
-def curve_row(made: Made, figure: str, vantage: str, curve: str) -> dict[str, Any]:
+def curve_row(made: DownloadsPage, figure: str, vantage: str, curve: str) -> dict[str, Any]:
     """Return the answer's row for a curve."""
     (row,) = (
         row
@@ -154,7 +156,7 @@ def curve_row(made: Made, figure: str, vantage: str, curve: str) -> dict[str, An
     return row
 
 
-def test_outcomes_and_sizes_count_every_row(made: Made) -> None:
+def test_outcomes_and_sizes_count_every_row(made: DownloadsPage) -> None:
     outcomes = made.gathered.outcomes.rows
     assert sum(row["planned"] for row in outcomes) == len(made.rows)
     for name, expected in {"successful": 29, "failed": 1, "limited": 1, "skipped": 0}.items():
@@ -172,7 +174,7 @@ def test_outcomes_and_sizes_count_every_row(made: Made) -> None:
     assert sizes["hamburg", "5 MB and more", "quiche"]["downloads"] > 0
 
 
-def test_published_medians_are_printed_with_ours(made: Made) -> None:
+def test_published_medians_are_printed_with_ours(made: DownloadsPage) -> None:
     """The page shows known medians of both editions, and ours in the same unit."""
     parts = dict(page.numbers("1", made.gathered.curves.rows, {"hamburg": "Hamburg"}))
     throughput, rtt = parts["Throughput [Mbit/s]"], parts["Mean round-trip time [ms]"]
@@ -190,7 +192,7 @@ def test_published_medians_are_printed_with_ours(made: Made) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_the_page_in_a_browser(made: Made, browser: Browser, size: tuple[int, int]) -> None:
+def test_the_page_in_a_browser(made: DownloadsPage, browser: Browser, size: tuple[int, int]) -> None:
     opened(browser, made.path, size)
     for name in FIGURES:
         (figure,) = browser.script(BOXES, name)
@@ -207,7 +209,7 @@ def test_the_page_in_a_browser(made: Made, browser: Browser, size: tuple[int, in
     assert min(lengths) > 1
 
 
-def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser: Browser) -> None:
+def test_each_question_on_the_page_gives_what_the_page_shows(made: DownloadsPage, browser: Browser) -> None:
     browser.open(made.path.as_uri())
     texts = browser.script(
         "return [...document.querySelectorAll('details.sql pre')].map(pre => pre.textContent)"
@@ -224,7 +226,7 @@ def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser
     assert cells == [[cell or "" for cell in line] for line in tables.grid("2", gathered.values)[1:]]
 
 
-def test_each_pair_of_sets_is_compared_once(made: Made) -> None:
+def test_each_pair_of_sets_is_compared_once(made: DownloadsPage) -> None:
     """Pairs have the direction of the papers, with the baseline second. Shares use the same pairs."""
     lines = {
         edition: {
@@ -241,7 +243,7 @@ def test_each_pair_of_sets_is_compared_once(made: Made) -> None:
         assert f"{second}/{first}" not in ours, pair
 
 
-def test_throughput_by_size_is_a_figure_with_all_counts_as_data(made: Made, tmp_path: Path) -> None:
+def test_throughput_by_size_is_a_figure_with_all_counts_as_data(made: DownloadsPage, tmp_path: Path) -> None:
     paths = {path.name: path for path in page.write_figures(made.gathered, tmp_path)}
     assert len(paths) == 4 * len(FIGURES)
     with paths["throughput-by-size.csv"].open(encoding="utf-8", newline="") as file:
@@ -268,13 +270,14 @@ def test_hostile_names_are_text(tmp_path: Path, browser: Browser) -> None:
     assert "caught" not in browser.script("return document.title")
 
 
-def test_equal_rows_give_equal_bytes(made: Made) -> None:
+def test_equal_rows_give_equal_bytes(made: DownloadsPage) -> None:
     assert page.render(made.gathered).encode() == made.path.read_bytes()
 
 
 def test_more_sets_than_colours_are_named() -> None:
     curves = [
-        figures.Curve(f"set{number}", [1.0], [1.0], samples=10 + number, median=1.0) for number in range(9)
+        figures.DownloadCurve(f"set{number}", [1.0], [1.0], samples=10 + number, median=1.0)
+        for number in range(9)
     ]
-    drawn = figures.looks([figures.Panel("Hamburg", figures.MBIT, curves)])
+    drawn = figures.looks([figures.DownloadPanel("Hamburg", figures.MBIT, curves)])
     assert list(drawn) == [f"set{number}" for number in range(2, 9)]

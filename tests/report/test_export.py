@@ -24,14 +24,14 @@ from store.export.anonymous import Anonymiser, read_key
 from store.export.opted_out import OptedOut
 from store.load import loader
 from tests.report import world
-from tests.report.conftest import Made
+from tests.report.conftest import ReportedRun
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 # Parts of a page that depend on settings, manifest and store instead of rows.
 _ABOUT = {"provenance", "run_answer", "runs"}
 
 
-def exported(made: Made, out: Path, opted_out: OptedOut, anonymiser: Anonymiser | None = None) -> Any:
+def exported(made: ReportedRun, out: Path, opted_out: OptedOut, anonymiser: Anonymiser | None = None) -> Any:
     with open_store(made.url) as store:
         export = package.Export(store, out, opted_out, 1, anonymiser)
         return export.write([made.run], "CC-BY-4.0", None, ["Ada"])
@@ -40,7 +40,7 @@ def exported(made: Made, out: Path, opted_out: OptedOut, anonymiser: Anonymiser 
 def loaded_back(out: Path) -> Content:
     """Load an export into the test's store, and return the content of the page."""
     (run,) = package.runs_in(out)
-    assert not [result for result in loader.load_run_folder(run) if isinstance(result, loader.Refused)]
+    assert not [result for result in loader.load_run_folder(run) if isinstance(result, loader.RefusedFile)]
     with open_store() as store:
         found = page.collect(store)
     assert found is not None
@@ -58,7 +58,7 @@ def test_every_text_column_is_classified() -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_the_page_of_an_export_equals_that_of_the_run(made: Made, tmp_path: Path) -> None:
+def test_the_page_of_an_export_equals_that_of_the_run(made: ReportedRun, tmp_path: Path) -> None:
     out = tmp_path / "data"
     environment = {**os.environ, "FIRSTFLIGHT_STORE": made.url}
     argv = [FIRSTFLIGHT, "export", made.run, "--out", str(out), "--licence", "CC-BY-4.0"]
@@ -92,7 +92,7 @@ def test_the_page_of_an_export_equals_that_of_the_run(made: Made, tmp_path: Path
 
 
 @pytest.mark.usefixtures("tables")
-def test_opted_out_rows_are_removed(made: Made, tmp_path: Path) -> None:
+def test_opted_out_rows_are_removed(made: ReportedRun, tmp_path: Path) -> None:
     optout = tmp_path / "optout.txt"
     optout.write_text("cloudflare1.example\n2001:db8:48::/64\n")
     contents = exported(made, tmp_path / "data", OptedOut([optout]))
@@ -114,7 +114,7 @@ def test_opted_out_rows_are_removed(made: Made, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_hashes_keep_every_count(made: Made, tmp_path: Path) -> None:
+def test_hashes_keep_every_count(made: ReportedRun, tmp_path: Path) -> None:
     exported(made, tmp_path / "data", OptedOut([]), Anonymiser(b"k" * 32))
     found = pq.read_table(tmp_path / "data" / "runs" / made.run / "quic_probe.parquet")
     assert all(name.endswith(".invalid") and len(name) == 40 for name in found["domain"].to_pylist())
@@ -131,7 +131,7 @@ def test_hashes_keep_every_count(made: Made, tmp_path: Path) -> None:
         assert counts[0] == counts[1]
 
 
-def test_a_changed_export_is_refused(made: Made, tmp_path: Path) -> None:
+def test_a_changed_export_is_refused(made: ReportedRun, tmp_path: Path) -> None:
     exported(made, tmp_path, OptedOut([]))
     manifest = tmp_path / "runs" / made.run / "manifest.json"
     manifest.write_text(manifest.read_text() + " ")
@@ -176,7 +176,7 @@ def test_an_opt_out_entry_covers_these_rows(
     kind = records.load("dns_answer")
     row = dict.fromkeys(kind.arrow_schema().names) | {"domain": "a.test", field: value}
     table = pa_table(kind, [row])
-    assert OptedOut([optout]).kept(table, kind).num_rows == is_kept
+    assert OptedOut([optout]).without_opted_out(table, kind).num_rows == is_kept
 
 
 def pa_table(kind: records.Kind, given: list[dict[str, Any]]) -> Any:
@@ -220,7 +220,7 @@ def test_wrong_use(arguments: list[str], sentence: str) -> None:
     assert sentence in done.output or sentence in str(done.exception)
 
 
-def test_a_missing_run(made: Made, tmp_path: Path) -> None:
+def test_a_missing_run(made: ReportedRun, tmp_path: Path) -> None:
     with open_store(made.url) as store, pytest.raises(UsageError, match="has no manifest of run 2026"):
         export = package.Export(store, tmp_path / "data", OptedOut([]), 0, None)
         export.write(["20261120T063905Z-000000"], "CC0-1.0", None, [])

@@ -12,12 +12,12 @@ from reports import question
 from reports.figures import pto
 from reports.page import advice
 from store import open_store
-from tests.report.conftest import Made
+from tests.report.conftest import ReportedRun
 from tests.report.world import CDNS, HOSTILE, VANTAGES, answers
 
 
 @pytest.fixture(scope="module")
-def rows(made: Made) -> list[dict[str, Any]]:
+def rows(made: ReportedRun) -> list[dict[str, Any]]:
     """Return the probes for figures: first IPv4 address, a CDN, answered at the first attempt."""
     return [
         row
@@ -29,16 +29,18 @@ def rows(made: Made) -> list[dict[str, Any]]:
     ]
 
 
-def test_curves_of_figures_8_and_14_are_exact_at_each_step(made: Made, rows: list[dict[str, Any]]) -> None:
-    figure8, shown = made.gathered.figure8, made.gathered.shown
-    assert figure8 is not None and shown is not None
-    repetition = {"2026-11-20": 1, "2026-11-21": 2}[shown.day]
-    shown_rows = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
+def test_curves_of_figures_8_and_14_are_exact_at_each_step(
+    made: ReportedRun, rows: list[dict[str, Any]]
+) -> None:
+    figure8, choice = made.gathered.figure8, made.gathered.figure8_choice
+    assert figure8 is not None and choice is not None
+    repetition = {"2026-11-20": 1, "2026-11-21": 2}[choice.day]
+    shown_rows = [row for row in rows if row["vantage"] == choice.vantage and row["repetition"] == repetition]
     _check_curves(figure8.curves.rows, ("cdn",), "delay_us", shown_rows)
     _check_curves(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
 
 
-def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[str, Any]]) -> None:
+def test_curves_of_figure_10_are_exact_at_each_step(made: ReportedRun, rows: list[dict[str, Any]]) -> None:
     known = [row for row in rows if row["ack_delay_us"] is not None]
     assert len(known) < len(rows)
     curves = made.gathered.figure10.curves.rows
@@ -75,7 +77,7 @@ def _check_curves(
         assert points[0][value] - values.min() <= 0.06 * (abs(values.min()) + 100)
 
 
-def test_quartiles_are_those_of_instant_acks(made: Made, rows: list[dict[str, Any]]) -> None:
+def test_quartiles_are_those_of_instant_acks(made: ReportedRun, rows: list[dict[str, Any]]) -> None:
     for number in made.gathered.figure14.numbers.rows:
         counted = [r for r in rows if r["cdn"] == number["cdn"] and number["vantage"] in (None, r["vantage"])]
         instant = [r["ack_to_sh_us"] for r in counted if r["outcome"] == "iack"]
@@ -90,7 +92,7 @@ def test_quartiles_are_those_of_instant_acks(made: Made, rows: list[dict[str, An
     assert others["sh_first"] == 6
 
 
-def test_numbers_of_figure_10(made: Made, rows: list[dict[str, Any]]) -> None:
+def test_numbers_of_figure_10(made: ReportedRun, rows: list[dict[str, Any]]) -> None:
     for number in made.gathered.figure10.numbers.rows:
         counted = [r for r in rows if (r["cdn"], r["outcome"]) == (number["cdn"], number["outcome"])]
         known = np.array([_difference(r, number["way"]) for r in counted if r["ack_delay_us"] is not None])
@@ -100,7 +102,7 @@ def test_numbers_of_figure_10(made: Made, rows: list[dict[str, Any]]) -> None:
         assert number["quartiles_us"] == pytest.approx(list(np.quantile(known, [0.25, 0.5, 0.75])))
 
 
-def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
+def test_places_and_advice(made: ReportedRun, rows: list[dict[str, Any]]) -> None:
     for place in made.gathered.figure4.points:
         counted = [
             r for r in rows if (r["cdn"], r["vantage"], r["outcome"]) == (place.cdn, place.vantage, "iack")
@@ -138,8 +140,8 @@ def test_a_cdn_without_a_point_has_a_reason(
     assert (row.advice.no_loss, row.advice.server_flight_lost) == (None, no_loss_lost)
 
 
-def test_pto_cases_are_the_measured_medians(made: Made) -> None:
-    shown = made.gathered.shown
+def test_pto_cases_are_the_measured_medians(made: ReportedRun) -> None:
+    shown = made.gathered.figure8_choice
     assert shown is not None
     example, *measured = made.gathered.figure2
     assert (example.delta_ms, example.instant[0], example.waiting[0]) == (4, 27, 39)
@@ -154,8 +156,8 @@ def test_pto_cases_are_the_measured_medians(made: Made) -> None:
 @pytest.mark.parametrize(
     "text", ["plain", "it's", "back\\slash", "{run:String}", "tab\tnew\nline\0", HOSTILE]
 )
-def test_a_value_in_a_question_stays_that_value(made: Made, text: str) -> None:
+def test_a_value_in_a_question_stays_that_value(made: ReportedRun, text: str) -> None:
     with open_store(made.url) as store:
         statement = "SELECT {text:String} AS text, {number:Int64} AS number"
-        answer = question.put(store, statement, {"text": text, "number": -7})
+        answer = question.run_rendered(store, statement, {"text": text, "number": -7})
     assert answer.rows == [{"text": text, "number": -7}]

@@ -21,7 +21,7 @@ from store import migrate, open_store
 from store.load import loader
 from tests.browser import DESK, PHONE, Browser
 from tests.report import world
-from tests.report.conftest import Made
+from tests.report.conftest import ReportedRun
 from tests.store.rows import write
 
 FIGURES = (
@@ -72,7 +72,9 @@ def opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_every_figure_is_present_and_readable(made: Made, browser: Browser, size: tuple[int, int]) -> None:
+def test_every_figure_is_present_and_readable(
+    made: ReportedRun, browser: Browser, size: tuple[int, int]
+) -> None:
     opened(browser, made.path, size)
     for name in FIGURES:
         (figure,) = browser.script(BOXES, name)  # only one of the two widths is visible
@@ -98,7 +100,7 @@ def apart(figure: str, texts: list[tuple[str, list[float]]]) -> None:
             assert not (across > 2 and down > 4), f"{figure}: {text!r} and {other_text!r} overlap"
 
 
-def test_cells_of_table_1_are_the_stores_answers(made: Made, browser: Browser) -> None:
+def test_cells_of_table_1_are_the_stores_answers(made: ReportedRun, browser: Browser) -> None:
     browser.open(made.path.as_uri(), PHONE)
     cells = browser.script(
         "return [...document.querySelectorAll('#table1-paper [data-column], #table1-strict [data-column]')]"
@@ -124,7 +126,7 @@ def test_cells_of_table_1_are_the_stores_answers(made: Made, browser: Browser) -
     assert (amazon["iack_share_max"], amazon["variation"], amazon["iack"]) == ("40.0", "3.3", "69")
 
 
-def test_padded_instant_acks_use_the_budget(made: Made) -> None:
+def test_padded_instant_acks_use_the_budget(made: ReportedRun) -> None:
     text = made.path.read_text(encoding="utf-8")
     cells = re.findall(r'data-column="(padded_share|budget_share)">([0-9.]+)<', text)
     small, large = [("padded_share", "0.0"), ("budget_share", "1.6")], "Cloudflare"
@@ -135,7 +137,9 @@ def test_padded_instant_acks_use_the_budget(made: Made) -> None:
     assert cells == [cell for cdn in sending for cell in (padded if cdn == large else small)]
 
 
-def test_published_values_are_next_to_ours_unless_hidden(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_values_are_next_to_ours_unless_hidden(
+    made: ReportedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = made.path.read_text(encoding="utf-8")
     assert re.findall(r'data-published="iack_share_max">([0-9.]+)<', text)[:2] == ["32.2", "41.0"]
     assert "published: 8.3 % (Amazon)." in text
@@ -148,7 +152,7 @@ def test_published_values_are_next_to_ours_unless_hidden(made: Made, monkeypatch
     assert "data-published" not in hidden and "published: 8.3 %" not in hidden
 
 
-def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser: Browser) -> None:
+def test_each_question_on_the_page_gives_what_the_page_shows(made: ReportedRun, browser: Browser) -> None:
     browser.open(made.path.as_uri())
     texts = browser.script(
         "return [...document.querySelectorAll('details.sql pre')].map(pre => pre.textContent)"
@@ -195,7 +199,7 @@ def _texts(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [{key: str(value) for key, value in row.items()} for row in rows]
 
 
-def test_foreign_text_is_shown_and_does_nothing(made: Made, browser: Browser) -> None:
+def test_foreign_text_is_shown_and_does_nothing(made: ReportedRun, browser: Browser) -> None:
     browser.open(made.path.as_uri())
     assert browser.driver.title != "caught"
     (shown,) = browser.script("return [...document.querySelectorAll('#reasons bdi')].map(b => b.textContent)"
@@ -204,7 +208,7 @@ def test_foreign_text_is_shown_and_does_nothing(made: Made, browser: Browser) ->
     assert shown == wording.plain(world.HOSTILE)
 
 
-def test_the_policy_forbids_everything_but_the_pages_own_style(made: Made, browser: Browser) -> None:
+def test_the_policy_forbids_everything_but_the_pages_own_style(made: ReportedRun, browser: Browser) -> None:
     opened(browser, made.path, DESK)
     # The browser rejects other styles than the page's, and reports this on the console.
     browser.script(
@@ -255,7 +259,7 @@ def pixels(browser: Browser) -> list[str]:
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 24, 27)")])
 def test_all_text_is_readable_in_light_and_dark(
-    made: Made, browser: Browser, scheme: str, paper: str
+    made: ReportedRun, browser: Browser, scheme: str, paper: str
 ) -> None:
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser._devtools("Emulation.setEmulatedMedia", media)
@@ -271,7 +275,7 @@ def test_all_text_is_readable_in_light_and_dark(
     assert max(contrast(colour, paper) for colour in set(shown)) > 7, "a figure's text must be readable"
 
 
-def test_tables_have_the_width_of_the_page(made: Made, browser: Browser) -> None:
+def test_tables_have_the_width_of_the_page(made: ReportedRun, browser: Browser) -> None:
     opened(browser, made.path, DESK)
     cut = browser.script(
         "return [...document.querySelectorAll('.scroll')]"
@@ -281,14 +285,16 @@ def test_tables_have_the_width_of_the_page(made: Made, browser: Browser) -> None
     assert cut == []
 
 
-def test_targets_in_the_lab_have_a_banner(made: Made) -> None:
+def test_targets_in_the_lab_have_a_banner(made: ReportedRun) -> None:
     assert "All targets are servers of the lab" in made.path.read_text(encoding="utf-8")
     elsewhere = [row | {"in_lab": 0} for row in made.gathered.coverage_answer.rows]
     answer = replace(made.gathered.coverage_answer, rows=elsewhere)
     assert "of the lab" not in page.render(replace(made.gathered, coverage_answer=answer))
 
 
-def test_figures_are_files_that_the_page_links_to(made: Made, tmp_path: Path, browser: Browser) -> None:
+def test_figures_are_files_that_the_page_links_to(
+    made: ReportedRun, tmp_path: Path, browser: Browser
+) -> None:
     """Each figure has three formats and a data file. Equal rows give equal bytes."""
     path = page.write(made.gathered, tmp_path / "page", tmp_path / "figures")
     opened(browser, path, DESK)
@@ -309,7 +315,7 @@ def test_figures_are_files_that_the_page_links_to(made: Made, tmp_path: Path, br
     }
 
 
-def test_the_page_prints(made: Made, browser: Browser) -> None:
+def test_the_page_prints(made: ReportedRun, browser: Browser) -> None:
     browser.open(made.path.as_uri(), PHONE)
     pdf = browser.pdf()
     pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
@@ -325,7 +331,7 @@ def test_the_page_prints(made: Made, browser: Browser) -> None:
     assert {name for name, visible in shown if visible} == {"wide"}
 
 
-def test_the_run_is_described(made: Made, browser: Browser) -> None:
+def test_the_run_is_described(made: ReportedRun, browser: Browser) -> None:
     browser.open(made.path.as_uri())
     facts = dict(
         browser.script(

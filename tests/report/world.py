@@ -97,7 +97,7 @@ def campaign(folder: Path, store: Path, *, without: Sequence[tuple[str, int]] = 
         for vantage in VANTAGES:
             _probe(run, vantage, repetition, fails=(vantage, repetition) in without)
     run.write_manifest(run.manifest | {"state": "done", "stages": stage_entries(run)})
-    refused = [r for r in loader.load_run_folder(run, f"chdb:{store}") if isinstance(r, loader.Refused)]
+    refused = [r for r in loader.load_run_folder(run, f"chdb:{store}") if isinstance(r, loader.RefusedFile)]
     assert not refused, refused
     return run
 

@@ -89,7 +89,7 @@ def test_as_a_plain_reading_would(seed: int, tmp_path: Path) -> None:
     assert [(row["domain"], row["answer_rank"]) for row in found] == [
         (f"n{row[0]}.test", row[3]) for row in newest_rows
     ]
-    assert answers.Finished(tmp_path).count() == sum(len({row[0] for row in rows}) for rows in segments)
+    assert answers.FinishedNames(tmp_path).count() == sum(len({row[0] for row in rows}) for rows in segments)
 
 
 @pytest.mark.parametrize("line", [0, 4])

@@ -20,11 +20,11 @@ from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries
 from scanner.resolver import answer
 from scanner.resolver import rows as python_rows
-from scanner.resolver.answer import QTYPES, HttpsRecord, Outcome
+from scanner.resolver.answer import QTYPES, HttpsRecord, QueryOutcome
 from scanner.resolver.configured import Resolver
 from scanner.resolver.names import Name
-from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker
+from scanner.resolver.pace import QueryPace
+from scanner.resolver.query import QueryClient
 from schemas import records
 from tests.resolve.named import Named, free_port
 from tests.resolve.test_resolve_query import ANSWERED_S, answering
@@ -121,9 +121,9 @@ def oracle(
 
 
 def _asked_by_python(names: Sequence[str], types: Sequence[str], resolver: Resolver) -> list[Row]:
-    async def ask() -> list[dict[str, Outcome]]:
-        async def ask_name(name: str) -> dict[str, Outcome]:
-            asker = Asker(resolver, Pace(10_000).turn, Permitted([], []))
+    async def ask() -> list[dict[str, QueryOutcome]]:
+        async def ask_name(name: str) -> dict[str, QueryOutcome]:
+            asker = QueryClient(resolver, QueryPace(10_000).turn, Permitted([], []))
             try:
                 return {qtype: await asker.ask(name, qtype) for qtype in types}
             finally:

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 import pytest
 
 from firstflight.egress.permitted import Permitted
-from scanner.resolver.answer import Alias, HttpsRecord, Outcome
+from scanner.resolver.answer import Alias, HttpsRecord, QueryOutcome
 from scanner.resolver.configured import Resolver
-from scanner.resolver.pace import Pace
-from scanner.resolver.query import Asker
+from scanner.resolver.pace import QueryPace
+from scanner.resolver.query import QueryClient
 from tests.resolve.named import Named, free_port
 from tests.resolve.replies import replying
 
@@ -20,9 +20,9 @@ from tests.resolve.replies import replying
 ANSWERED_S = 60.0
 
 
-def ask(resolver: Resolver, domain: str, qtype: str) -> Outcome:
-    async def once() -> Outcome:
-        asker = Asker(resolver, Pace(10_000).turn, Permitted([], []))
+def ask(resolver: Resolver, domain: str, qtype: str) -> QueryOutcome:
+    async def once() -> QueryOutcome:
+        asker = QueryClient(resolver, QueryPace(10_000).turn, Permitted([], []))
         try:
             return await asker.ask(domain, qtype)
         finally:

@@ -71,7 +71,7 @@ print(json.dumps(native.arguments(Run.open(sys.argv[1]).settings, Path(sys.argv[
     assert done.returncode == 0, done.stderr
     assert rate_to(STUB, json.loads(done.stdout), tmp_path) == rate
     engine = [str(binaries.find("firstflight-resolve")), "--names", str(tmp_path / "names.txt")]
-    engine += [] if shard.is_whole else ["--shards", str(shard.of)]
+    engine += [] if shard.is_whole else ["--shards", str(shard.count)]
     engine += [f"--rate={value}" for value in settings.values()]
     assert rate_to(STUB, with_resolv_conf(resolv_conf, engine), tmp_path) == rate
 

@@ -75,7 +75,7 @@ def test_nothing_in_the_store_holds_them(served: Served) -> None:
     """For example, the message about a lease contains the holder's command line."""
     place = find(with_password(served))
     assert "hidden" not in repr(place)
-    assert USER not in place.shown if isinstance(place, ServerLocation) else False
+    assert USER not in place.public_url if isinstance(place, ServerLocation) else False
     with open_store(with_password(served)) as store:
         for row in store.rows("SELECT holder FROM lease"):
             assert "hidden" not in row["holder"]

@@ -12,8 +12,8 @@ from firstflight.shard import all_of
 from schemas import records
 from store import open_store, retention
 from store.load import loader
-from store.load.loader import Loaded, Refused
-from store.load.part import Part
+from store.load.loader import Loaded, RefusedFile
+from store.load.part import ShardPart
 from store.load.record_file import RecordFile
 
 from .rows import DAY_NS, RUN, write
@@ -148,7 +148,7 @@ def test_shards_that_saw_the_same_certificate_both_have_it(tmp_path: Path) -> No
         for shard in all_of(2):
             name = f"{RUN}/hamburg/1/{shard.folder}/"
             filled = {"source_file": f"{name}handshake/certificate.parquet"}
-            found = loader.load_one(store, RecordFile(path, filled, Part(shard, name)))
+            found = loader.load_one(store, RecordFile(path, filled, ShardPart(shard, name)))
             assert (found.action, found.in_store) == ("loaded", 1)
         assert store.rows("SELECT count() AS n, uniqExact(source_file) AS f FROM certificate") == [
             {"n": 2, "f": 2}
@@ -168,7 +168,7 @@ def test_rows_that_contradict_their_kind_are_refused(
     tmp_path: Path, kind: str, change: dict[str, Any], message: str
 ) -> None:
     (result,) = loader.load_files([write(tmp_path / f"{kind}.parquet", [row(kind, **change)], kind)])
-    assert isinstance(result, Refused)
+    assert isinstance(result, RefusedFile)
     assert isinstance(result.error, InputError)
     assert message in str(result.error)
 
@@ -179,7 +179,7 @@ def test_all_three_are_kept_by_month(tmp_path: Path) -> None:
         aged = old if kind == "certificate" else old | {"sent_at": 1_577_836_800 * 10**9}
         load(write(tmp_path / f"{kind}.parquet", [row(kind), row(kind, **aged)], kind))
     with open_store(write=True) as store:
-        assert set(KINDS) <= {retained.table for retained in retention.each(store)}
+        assert set(KINDS) <= {retained.table for retained in retention.partitioned_tables(store)}
         for kind in KINDS:
             retention.keep(store, kind, 36)
             store.execute(f"OPTIMIZE TABLE {kind} FINAL")

@@ -87,7 +87,7 @@ def actions(results: list[Result]) -> list[str]:
 @pytest.mark.skipif(REAL not in os.environ, reason=f"no real ClickHouse server: {REAL} names none")
 def test_a_real_server_is_among_them(address: str) -> None:
     if address.startswith("clickhouse"):
-        assert store_url.parse(address, DATABASE).shown
+        assert store_url.parse(address, DATABASE).public_url
 
 
 def test_an_empty_database_says_what_to_do(address: str) -> None:
@@ -119,7 +119,7 @@ def test_two_programs_migrate_at_once(address: str) -> None:
 
 def test_a_migration_that_takes_minutes_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute passes at each check of the lease. The other program finishes after the tenth check."""
-    found = [[migrate.Step("view", "of the other program", "", ())], []]
+    found = [[migrate.MigrationStep("view", "of the other program", "", ())], []]
     monkeypatch.setattr(migrate, "pending", lambda _: found.pop(0))
     with open_store(url, write=True) as store:
         other = Lease(store, "migrations")

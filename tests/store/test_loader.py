@@ -14,7 +14,7 @@ from firstflight.errors import FirstflightError
 from schemas import records
 from store import Store, open_store
 from store.load import loader, origin, record_file, units
-from store.load.loader import Loaded, Refused, Result
+from store.load.loader import Loaded, RefusedFile, Result
 from tests import memory
 
 from .rows import DAY_NS, many, probe, write
@@ -33,7 +33,7 @@ def actions(results: list[Result]) -> list[str]:
 def refusal(path: Path) -> str:
     """Load a file that must be refused; return the error message."""
     (result,) = load(path)
-    assert isinstance(result, Refused)
+    assert isinstance(result, RefusedFile)
     assert str(path) in str(result.error)
     return str(result.error)
 
@@ -222,7 +222,7 @@ def test_a_truncated_file_is_refused_by_name_and_the_others_are_loaded(tmp_path:
     broken.write_bytes(broken.read_bytes()[:length])
     results = load(broken, good)
     assert actions(results) == ["refused", "loaded"]
-    assert isinstance(results[0], Refused)
+    assert isinstance(results[0], RefusedFile)
     assert str(broken) in str(results[0].error)
     assert ask("SELECT count() AS n, any(repetition) AS r FROM quic_probe") == [{"n": 300, "r": 2}]
 
@@ -313,7 +313,7 @@ def test_rows_that_contradict_their_kind_are_refused(
     tmp_path: Path, column: str, values: pa.Array, message: str
 ) -> None:
     (result,) = load(_with(tmp_path / "quic_probe.parquet", column, values))
-    assert isinstance(result, Refused)
+    assert isinstance(result, RefusedFile)
     with pytest.raises(FirstflightError, match=message):
         raise result.error
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from store.engine import Engine
+from store.engine import EngineSession
 from store.protocol import compression
-from store.protocol.blocks import Block, each_native, read_native, read_wire
-from store.protocol.columns import UnsupportedType, Window, layout
+from store.protocol.blocks import NativeBlock, each_native, read_native, read_wire
+from store.protocol.columns import BlockWindow, UnsupportedType, layout
 from store.protocol.wire import Disconnected, ProtocolError, Reader, unpack_varint, varint
 from store.sql import literal
 
@@ -25,21 +25,21 @@ TYPES = [
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    found = Engine()
+def engine() -> Iterator[EngineSession]:
+    found = EngineSession()
     found.set({"print_pretty_type_names": 0})
     yield found
     found.close()
 
 
-def random_rows(engine: Engine, rows: int, seed: int) -> bytes:
+def random_rows(engine: EngineSession, rows: int, seed: int) -> bytes:
     structure = ", ".join(f"`c {n}` {type_name}" for n, type_name in enumerate(TYPES))
     source = f"generateRandom({literal(structure)}, {seed}, 30, 4)"
     return engine.run(f"SELECT * FROM {source} LIMIT {rows} SETTINGS max_threads = 1", "Native")
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_blocks_of_the_engine_are_written_back_identically(engine: Engine, rows: int) -> None:
+def test_blocks_of_the_engine_are_written_back_identically(engine: EngineSession, rows: int) -> None:
     written = random_rows(engine, rows, seed=rows)
     blocks = list(each_native(written))
     assert sum(block.rows for block in blocks) == rows
@@ -47,11 +47,11 @@ def test_blocks_of_the_engine_are_written_back_identically(engine: Engine, rows:
     assert blocks[0].names[3] == "c 3"
     for revision in (50000, 54429, 54453, 54454, 54468):
         wire = blocks[0].wire(revision)
-        read, end = read_wire(Window(_nothing_more, wire), revision)
+        read, end = read_wire(BlockWindow(_nothing_more, wire), revision)
         assert (read, end) == (blocks[0], len(wire))
 
 
-def test_a_block_that_arrives_in_small_pieces(engine: Engine) -> None:
+def test_a_block_that_arrives_in_small_pieces(engine: EngineSession) -> None:
     written = random_rows(engine, 20, seed=3)
     sizes = random.Random(3)
     left = [written]
@@ -61,15 +61,15 @@ def test_a_block_that_arrives_in_small_pieces(engine: Engine) -> None:
         piece, left[0] = left[0][:size], left[0][size:]
         return piece
 
-    block, end = read_native(Window(more))
+    block, end = read_native(BlockWindow(more))
     assert block.native() == written[:end] == written
 
 
-def test_a_block_that_ends_too_early(engine: Engine) -> None:
+def test_a_block_that_ends_too_early(engine: EngineSession) -> None:
     written = random_rows(engine, 5, seed=5)
     for length in range(0, len(written) - 1, 7):
         with pytest.raises(ProtocolError, match="a block is incomplete"):
-            read_native(Window(_nothing_more, written[:length]))
+            read_native(BlockWindow(_nothing_more, written[:length]))
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_types_of_unknown_length_are_named(name: str) -> None:
 
 
 def test_a_sparse_column_is_refused() -> None:
-    wire = bytearray(Block(["a"], ["Int8"], 1, [b"\x05"]).wire(54468))
+    wire = bytearray(NativeBlock(["a"], ["Int8"], 1, [b"\x05"]).wire(54468))
     wire[-2] = 1
     with pytest.raises(UnsupportedType, match="column a has an unsupported serialization"):
-        read_wire(Window(_nothing_more, bytes(wire)), 54468)
+        read_wire(BlockWindow(_nothing_more, bytes(wire)), 54468)
 
 
 @pytest.mark.parametrize("method", [compression.LZ4, compression.ZSTD])

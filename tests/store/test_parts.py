@@ -15,7 +15,7 @@ from firstflight.run.run import Run
 from firstflight.shard import all_of
 from store import open_store
 from store.load import derived, loader, origin, run_row, units
-from store.load.loader import Loaded, Refused, Result
+from store.load.loader import Loaded, RefusedFile, Result
 
 from .rows import RUN, many, write
 from .test_sharding import Recorder
@@ -47,7 +47,7 @@ def actions(results: list[Result]) -> list[str]:
 
 def refusal(path: Path) -> str:
     (result,) = loader.load_files([path])
-    assert isinstance(result, Refused) and isinstance(result.error, InputError)
+    assert isinstance(result, RefusedFile) and isinstance(result.error, InputError)
     return str(result.error)
 
 
@@ -153,7 +153,7 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert "some text is not UTF-8" in refusal(path)
 
 
-class Cluster(Recorder):
+class CatchUpRecorder(Recorder):
     """A Recorder that also records which tables were caught up."""
 
     def catch_up(self, table: str) -> None:
@@ -161,7 +161,7 @@ class Cluster(Recorder):
 
 
 def test_derived_rows_of_other_loaders_are_awaited_before_counting() -> None:
-    store = Cluster([{"n": 1}], [{"n": 0}], [{"n": 7}])
+    store = CatchUpRecorder([{"n": 1}], [{"n": 0}], [{"n": 7}])
     derived.remove(store, "quic_probe", "run = 'a'")  # type: ignore[arg-type]
     assert derived.complete(store, "quic_probe", "run = 'a'", 7)  # type: ignore[arg-type]
     waits = [text for text in store.executed if text.startswith("wait")]

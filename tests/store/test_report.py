@@ -118,7 +118,10 @@ def test_interval_covers_the_true_share_about_as_often_as_it_says() -> None:
     for _ in range(200):
         hits = int(rng.binomial(150, 0.3))
         cell = ("hamburg", 1)
-        found = [bootstrap.Pattern(hits, {cell: (1, 1)}), bootstrap.Pattern(150 - hits, {cell: (0, 1)})]
+        found = [
+            bootstrap.NamePattern(hits, {cell: (1, 1)}),
+            bootstrap.NamePattern(150 - hits, {cell: (0, 1)}),
+        ]
         bounds = bootstrap.intervals(found, resamples=400).share_max
         assert bounds is not None
         covering += bounds[0] <= 0.3 <= bounds[1]
@@ -131,7 +134,7 @@ def test_resampling_patterns_is_resampling_names() -> None:
     kinds = [((1, 1), (1, 1)), ((1, 1), (0, 1)), ((0, 1), (0, 1)), ((0, 0), (0, 1))]
     counts = [20, 10, 50, 5]
     patterns = [
-        bootstrap.Pattern(n, dict(zip(cells, kind, strict=True)))
+        bootstrap.NamePattern(n, dict(zip(cells, kind, strict=True)))
         for n, kind in zip(counts, kinds, strict=True)
     ]
     fast = bootstrap.intervals(patterns, resamples=4000)

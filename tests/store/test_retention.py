@@ -31,15 +31,17 @@ def test_old_months_go_and_the_rest_stays(tmp_path: Path) -> None:
     ]
     loader.load_files(paths)
     with open_store(write=True) as store:
-        assert {retained.months for retained in retention.each(store)} == {None}
-        assert {"quic_probe", "dns_answer", "quic_connection"} <= {k.table for k in retention.each(store)}
+        assert {retained.months for retained in retention.partitioned_tables(store)} == {None}
+        assert {"quic_probe", "dns_answer", "quic_connection"} <= {
+            k.table for k in retention.partitioned_tables(store)
+        }
         retention.keep(store, "quic_probe", 12)
-        assert retention.Retention("quic_probe", 12) in retention.each(store)
+        assert retention.Retention("quic_probe", 12) in retention.partitioned_tables(store)
         store.execute("OPTIMIZE TABLE quic_probe FINAL")
         assert count(store) == [{"run": "b-young", "n": 3}]
         retention.keep(store, "quic_probe", None)
         retention.keep(store, "quic_probe", None)
-        assert retention.Retention("quic_probe", None) in retention.each(store)
+        assert retention.Retention("quic_probe", None) in retention.partitioned_tables(store)
     loader.load_files(paths)  # the files still exist
     with open_store() as store:
         assert count(store) == [{"run": "a-old", "n": 3}, {"run": "b-young", "n": 3}]
@@ -53,9 +55,9 @@ def test_impossible_values_are_one_sentence() -> None:
     ):
         retention.keep(store, "load_file", 3)
     with open_store(write=True) as store:
-        for retained in retention.each(store):
+        for retained in retention.partitioned_tables(store):
             retention.keep(store, retained.table, 6)
-        assert {retained.months for retained in retention.each(store)} == {6}
+        assert {retained.months for retained in retention.partitioned_tables(store)} == {6}
     done = subprocess.run(
         [FIRSTFLIGHT, "db", "retention", "quic_probe", "soon"], capture_output=True, text=True, check=False
     )

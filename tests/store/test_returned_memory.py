@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store import embedded, open_store
-from store.engine import Engine
+from store.engine import EngineSession
 
 PURGE = "SYSTEM JEMALLOC PURGE"
 
@@ -20,16 +20,16 @@ def test_memory_is_returned_after_long_queries(
     with open_store(location, write=True):
         pass
     done: list[str] = []
-    run = Engine.run
+    run = EngineSession.run
 
-    def noted(self: Engine, sql: str, *arguments: object) -> bytes:
+    def noted(self: EngineSession, sql: str, *arguments: object) -> bytes:
         answer = run(self, sql, *arguments)  # type: ignore[arg-type]
         done.append(sql)  # only if the engine permits it
         return answer
 
     monkeypatch.setattr(embedded, "_PURGED_AFTER_S", after_s)
     with open_store(location) as store:
-        monkeypatch.setattr(Engine, "run", noted)
+        monkeypatch.setattr(EngineSession, "run", noted)
         for _ in range(2):
             assert store.rows("SELECT 1 AS one") == [{"one": 1}]
     assert done.count(PURGE) == purges

@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from firstflight.errors import UsageError
 from store import open_store
 from store.clickhouse import connection
-from store.clickhouse.counts import Counts
-from store.clickhouse.session import Session
+from store.clickhouse.counts import ServerCounts
+from store.clickhouse.session import ClientSession
 from store.protocol import compression, packets
-from store.protocol.blocks import Block
+from store.protocol.blocks import NativeBlock
 from store.protocol.wire import text, varint
 
 from .serving import Served, serving
@@ -148,7 +148,7 @@ def query(statement: str, compressed: int = 0) -> bytes:
     return varint(1) + text("") + info + text("") + varint(2) + varint(compressed) + text(statement)
 
 
-END_OF_TABLES = varint(2) + text("") + Block().wire(54429)
+END_OF_TABLES = varint(2) + text("") + NativeBlock().wire(54429)
 
 
 def talk(served: Served, *parts: bytes) -> bytes:
@@ -191,7 +191,7 @@ def alive(served: Served) -> bool:
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("x")
-            + Block(["a"], ["Int8"], 1, [b"\x01"]).wire(54429), b"no external tables",
+            + NativeBlock(["a"], ["Int8"], 1, [b"\x01"]).wire(54429), b"no external tables",
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("") + b"\x00" + varint(1) + varint(2**50)
@@ -225,7 +225,7 @@ def test_a_newer_client_uses_the_older_protocol(served: Served) -> None:
 def test_random_bytes_affect_no_other_client(served: Served) -> None:
     moments = random.Random(20261120)
     good = hello(54429) + query("INSERT INTO FUNCTION null('a Int8') VALUES") + END_OF_TABLES + END_OF_TABLES
-    packed = compression.pack(Block(["a"], ["String"], 2, [b"\x01x\x02yy"]).wire(54429))
+    packed = compression.pack(NativeBlock(["a"], ["String"], 2, [b"\x01x\x02yy"]).wire(54429))
     good += query("SELECT 1", 1) + varint(2) + text("") + packed
     for _ in range(40):
         broken = bytearray(good)
@@ -241,7 +241,7 @@ def test_random_bytes_affect_no_other_client(served: Served) -> None:
 def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HELLO_S", 0.1)
     client, server = socket.socketpair()
-    silent = connection.Connection(server, _nobody, lambda: None, (26, 9, 2), "UTC", Counts())
+    silent = connection.NativeConnection(server, _nobody, lambda: None, (26, 9, 2), "UTC", ServerCounts())
     thread = threading.Thread(target=silent.run)
     thread.start()
     client.settimeout(60)
@@ -251,5 +251,5 @@ def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     client.close()
 
 
-def _nobody(hello: packets.Hello) -> Session:
+def _nobody(hello: packets.Hello) -> ClientSession:
     raise AssertionError(f"{hello} came in")

@@ -121,7 +121,7 @@ def test_statements_about_rows_name_the_table_that_has_them() -> None:
         text.startswith(f"ALTER TABLE firstflight.quic_probe_local {CLUSTER}") for text in retentions()
     )
     store = Recorder([{"name": "quic_probe_local", "partition_key": "toYYYYMM(day)", "made": ""}])
-    assert retention.each(store) == [retention.Retention("quic_probe", None)]  # type: ignore[arg-type]
+    assert retention.partitioned_tables(store) == [retention.Retention("quic_probe", None)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dialect", [sql.Dialect("firstflight"), sql.Dialect("firstflight", "one")])

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from store.engine import Engine
+from store.engine import EngineSession
 from store.statements.parsed import Parsed
-from store.statements.tokens import Kind, tokens
+from store.statements.tokens import TokenKind, tokens
 
-W, Q, L, N, C, O = Kind.WORD, Kind.QUOTED, Kind.LITERAL, Kind.NUMBER, Kind.COMMENT, Kind.OTHER  # noqa: E741
+W, Q, L, N, C, O = (  # noqa: E741
+    TokenKind.WORD,
+    TokenKind.QUOTED,
+    TokenKind.LITERAL,
+    TokenKind.NUMBER,
+    TokenKind.COMMENT,
+    TokenKind.OTHER,
+)
 
 TEXTS = [
     ("SELECT a1, _b", [(W, "SELECT"), (W, "a1"), (O, ","), (W, "_b")]),
@@ -36,7 +43,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
-def test_tokens_have_their_kind_and_text(text: str, expected: list[tuple[Kind, str]]) -> None:
+def test_tokens_have_their_kind_and_text(text: str, expected: list[tuple[TokenKind, str]]) -> None:
     assert [(token.kind, token.text) for token in tokens(text)] == expected
 
 
@@ -60,7 +67,7 @@ def test_statements_with_comments_or_wrong_brackets_are_refused(text: str, why: 
 )
 def test_names_are_parsed_as_the_engine_does(name: str) -> None:
     """The tokens of the engine's formatted text contain any name unchanged, and the other tokens too."""
-    engine = Engine()
+    engine = EngineSession()
     try:
         quoted = name.replace("\\", "\\\\").replace("`", "\\`")
         parsed = Parsed(engine.formatted(f"SELECT 1 AS `{quoted}`, 'x' AS after"))

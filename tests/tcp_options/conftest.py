@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from firstflight.capture import Capture
+from firstflight.capture import TcpdumpCapture
 from firstflight.capture_files import losses_of
 from firstflight.system import binaries
 
@@ -33,7 +33,7 @@ FIRST_SYN = "tcp flags & (syn | ack) == syn quota until 100 bytes drop"
 
 
 @dataclass(frozen=True)
-class Server:
+class TcpServer:
     """A server: sysctls, MTU, firewall rule for SYNs, and largest window."""
 
     sysctls: dict[str, int] = field(default_factory=dict)
@@ -44,22 +44,22 @@ class Server:
 
 
 SERVERS = {
-    "all.test": Server(),
-    "no-timestamps.test": Server({"tcp_timestamps": 0}),
-    "no-sack.test": Server({"tcp_sack": 0}),
-    "no-scaling.test": Server({"tcp_window_scaling": 0}),
-    "no-ecn.test": Server({"tcp_ecn": 0}),
-    "none.test": Server({"tcp_timestamps": 0, "tcp_sack": 0, "tcp_window_scaling": 0, "tcp_ecn": 0}),
-    "small.test": Server(mtu=1400),
-    "first-lost.test": Server(rule=FIRST_SYN),
-    "refuses.test": Server(listens=False),
-    "prohibits.test": Server(rule="reject with icmp type host-prohibited"),
-    "drops.test": Server(rule="drop"),
+    "all.test": TcpServer(),
+    "no-timestamps.test": TcpServer({"tcp_timestamps": 0}),
+    "no-sack.test": TcpServer({"tcp_sack": 0}),
+    "no-scaling.test": TcpServer({"tcp_window_scaling": 0}),
+    "no-ecn.test": TcpServer({"tcp_ecn": 0}),
+    "none.test": TcpServer({"tcp_timestamps": 0, "tcp_sack": 0, "tcp_window_scaling": 0, "tcp_ecn": 0}),
+    "small.test": TcpServer(mtu=1400),
+    "first-lost.test": TcpServer(rule=FIRST_SYN),
+    "refuses.test": TcpServer(listens=False),
+    "prohibits.test": TcpServer(rule="reject with icmp type host-prohibited"),
+    "drops.test": TcpServer(rule="drop"),
 }
 
 
 @dataclass
-class Done:
+class TcpEngineOutput:
     """The output from a run of the engine."""
 
     status: int
@@ -67,7 +67,7 @@ class Done:
     messages: str
 
 
-class World:
+class TcpWorld:
     """A client's namespace with a link to each server's namespace."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class World:
         script = f"echo {value} > /proc/sys/net/ipv4/{name}"
         subprocess.run(self.inside(namespace, "sh", "-c", script), check=True)
 
-    def add(self, number: int, server: Server) -> str:
+    def add(self, number: int, server: TcpServer) -> str:
         """Start a server; return the IPv4 address (`v6` returns the IPv6 address)."""
         near, far, server_namespace = f"10.77.{number}.1", f"10.77.{number}.2", self._namespace()
         steps = [
@@ -126,7 +126,7 @@ class World:
         """Return a server's IPv6 address."""
         return f"fd77:0:0:{number}::2"
 
-    def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> Done:
+    def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> TcpEngineOutput:
         """Run the engine in the client's namespace for targets (address, name)."""
         path = folder / "targets.csv"
         path.write_text("ip,domain,port\n" + "".join(f"{ip},{name},\n" for ip, name in targets))
@@ -135,7 +135,7 @@ class World:
             self.inside(self.client, *argv), capture_output=True, text=True, timeout=120, check=False
         )
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        return Done(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
+        return TcpEngineOutput(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
 
     def close(self) -> None:
         """Kill all processes in it."""
@@ -151,9 +151,9 @@ def engine(*arguments: object) -> list[str]:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[TcpWorld]:
     """A client that offers all options, without servers."""
-    found = World()
+    found = TcpWorld()
     try:
         for name, value in OFFERED.items():
             found.sysctl(found.client, name, value)
@@ -163,7 +163,7 @@ def world() -> Iterator[World]:
 
 
 @dataclass
-class Captured:
+class CapturedServers:
     """The servers' rows, and the capture of their packets."""
 
     rows: dict[str, dict[str, Any]]
@@ -171,19 +171,19 @@ class Captured:
 
 
 @pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CapturedServers]:
     """Probe all servers once, and capture the packets."""
-    folder, found = tmp_path_factory.mktemp("survey"), World()
+    folder, found = tmp_path_factory.mktemp("survey"), TcpWorld()
     try:
         for name, value in OFFERED.items():
             found.sysctl(found.client, name, value)
         targets = [(found.add(number, server), name) for number, (name, server) in enumerate(SERVERS.items())]
         pcap = folder / "survey.pcap"
         limits: dict[str, Any] = {"snaplen": 65_535, "buffer_kib": 4096, "drain_s": 1.2, "max_bytes": 1 << 26}
-        with Capture(pcap, "any", "tcp", **limits, prefix=World.inside(found.client)) as capture:
+        with TcpdumpCapture(pcap, "any", "tcp", **limits, prefix=TcpWorld.inside(found.client)) as capture:
             done = found.ask(folder, targets, "--timeout", 5)
         assert done.status == 0, done.messages
         assert losses_of(capture.record) == []
-        yield Captured(done.rows, pcap)
+        yield CapturedServers(done.rows, pcap)
     finally:
         found.close()

@@ -11,7 +11,7 @@ import pytest
 
 from firstflight.system import binaries
 from schemas import records
-from tests.tcp_options.conftest import ALLOW, OFFERED, SERVERS, Captured, Server, World, engine
+from tests.tcp_options.conftest import ALLOW, OFFERED, SERVERS, CapturedServers, TcpServer, TcpWorld, engine
 
 OPTIONS = {
     "timestamps": "tcp_timestamps",
@@ -24,7 +24,7 @@ UNANSWERED = {"refuses.test": "refused", "prohibits.test": "unreachable", "drops
 ANSWERED = sorted(set(SERVERS) - set(UNANSWERED))
 
 
-def test_every_target_has_a_row_with_the_columns_of_the_kind(captured: Captured) -> None:
+def test_every_target_has_a_row_with_the_columns_of_the_kind(captured: CapturedServers) -> None:
     assert sorted(captured.rows) == sorted(SERVERS)
     described = [
         column.name for column in records.load("tcp_option").columns if column.source == "tcp_options"
@@ -34,7 +34,7 @@ def test_every_target_has_a_row_with_the_columns_of_the_kind(captured: Captured)
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_options_are_those_of_the_server(captured: Captured, name: str) -> None:
+def test_options_are_those_of_the_server(captured: CapturedServers, name: str) -> None:
     row, server = captured.rows[name], SERVERS[name]
     assert row["outcome"] == "answered"
     assert {option: row[option] for option in OPTIONS} == {
@@ -46,19 +46,19 @@ def test_options_are_those_of_the_server(captured: Captured, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UNANSWERED))
-def test_without_an_answer_nothing_is_known(captured: Captured, name: str) -> None:
+def test_without_an_answer_nothing_is_known(captured: CapturedServers, name: str) -> None:
     row = captured.rows[name]
     assert (row["outcome"], row["connects"]) == (UNANSWERED[name], 1)
     unknown = (*OPTIONS, "mss", "wscale", "rtt_us", "syn_retransmissions")
     assert [row[column] for column in unknown] == [None] * len(unknown)
 
 
-def test_a_lost_syn_is_sent_again(captured: Captured) -> None:
+def test_a_lost_syn_is_sent_again(captured: CapturedServers) -> None:
     assert captured.rows["first-lost.test"]["connects"] == 2
     assert {captured.rows[name]["connects"] for name in ANSWERED if name != "first-lost.test"} == {1}
 
 
-def test_the_capture_shows_the_same(captured: Captured) -> None:
+def test_the_capture_shows_the_same(captured: CapturedServers) -> None:
     argv = [str(binaries.find("firstflight-dissect")), str(captured.pcap), "--kind", "tcp_flow"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     rows = map(json.loads, done.stdout.splitlines())
@@ -76,18 +76,18 @@ def test_the_capture_shows_the_same(captured: Captured) -> None:
         assert (row["mss"], row["wscale"]) == (flow["mss_server"], flow["wscale_server"]), name
 
 
-def test_a_largest_segment_that_the_window_hides_is_null(world: World, tmp_path: Path) -> None:
+def test_a_largest_segment_that_the_window_hides_is_null(world: TcpWorld, tmp_path: Path) -> None:
     """The window in the SYN-ACK is the largest multiple of the segment size up to the server's window."""
     targets = [
-        (world.add(1, Server(window=2048)), "small.test"),
-        (world.add(2, Server(window=16_384)), "large.test"),
+        (world.add(1, TcpServer(window=2048)), "small.test"),
+        (world.add(2, TcpServer(window=16_384)), "large.test"),
     ]
     rows = world.ask(tmp_path, targets).rows
     found = {name: (row["outcome"], row["mss"]) for name, row in rows.items()}
     assert found == {"small.test": ("answered", None), "large.test": ("answered", 1460)}
 
 
-def test_a_lost_syn_without_another_try_leaves_ecn_unknown(world: World, tmp_path: Path) -> None:
+def test_a_lost_syn_without_another_try_leaves_ecn_unknown(world: TcpWorld, tmp_path: Path) -> None:
     ip = world.add(1, SERVERS["first-lost.test"])
     row = world.ask(tmp_path, [(ip, "a.test")], "--attempts", 1).rows["a.test"]
     assert (row["outcome"], row["connects"], row["syn_retransmissions"]) == ("answered", 1, 1)
@@ -96,10 +96,10 @@ def test_a_lost_syn_without_another_try_leaves_ecn_unknown(world: World, tmp_pat
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_an_option_that_is_not_offered_is_null_and_reported(
-    world: World, tmp_path: Path, option: str
+    world: TcpWorld, tmp_path: Path, option: str
 ) -> None:
     sysctl = OPTIONS[option]
-    ip = world.add(1, Server())
+    ip = world.add(1, TcpServer())
     world.sysctl(world.client, sysctl, 0)
     done = world.ask(tmp_path, [(ip, "a.test")])
     assert f"net.ipv4.{sysctl} is 1" in done.messages
@@ -107,21 +107,23 @@ def test_an_option_that_is_not_offered_is_null_and_reported(
     assert {other: done.rows["a.test"][other] for other in OPTIONS} == expected
 
 
-def test_no_sysctl_of_the_namespace_is_changed(world: World, tmp_path: Path) -> None:
+def test_no_sysctl_of_the_namespace_is_changed(world: TcpWorld, tmp_path: Path) -> None:
     values = "cat " + " ".join(f"/proc/sys/net/ipv4/{name}" for name in (*OFFERED, "tcp_syn_retries"))
     world.sysctl(world.client, "tcp_ecn", 2)
     read = world.inside(world.client, "sh", "-c", values)
     before = subprocess.run(read, capture_output=True, text=True, check=True).stdout
-    world.ask(tmp_path, [(world.add(1, Server()), "a.test")])
+    world.ask(tmp_path, [(world.add(1, TcpServer()), "a.test")])
     assert subprocess.run(read, capture_output=True, text=True, check=True).stdout == before
 
 
-def test_options_by_ipv6_are_those_of_the_server(world: World, tmp_path: Path) -> None:
+def test_options_by_ipv6_are_those_of_the_server(world: TcpWorld, tmp_path: Path) -> None:
     """IPv6 uses the same settings; its header leaves 20 bytes less of the MTU."""
-    for number, server in enumerate((Server(mtu=1400), Server({"tcp_sack": 0}), Server(listens=False))):
+    for number, server in enumerate(
+        (TcpServer(mtu=1400), TcpServer({"tcp_sack": 0}), TcpServer(listens=False))
+    ):
         world.add(number, server)
-    targets = [(World.v6(number), f"n{number}.test") for number in range(3)]
-    targets.append((World.v6(9), "away.test"))
+    targets = [(TcpWorld.v6(number), f"n{number}.test") for number in range(3)]
+    targets.append((TcpWorld.v6(9), "away.test"))
     (tmp_path / "block.txt").write_text("fd77:0:0:9::/64\n")
     rows = world.ask(tmp_path, targets, "--blocklist", tmp_path / "block.txt").rows
     found = {name: (row["outcome"], row["mss"], row["sack"], row["ecn"]) for name, row in rows.items()}
@@ -131,12 +133,12 @@ def test_options_by_ipv6_are_those_of_the_server(world: World, tmp_path: Path) -
         "n2.test": ("refused", None, None, None),
         "away.test": ("blocked", None, None, None),
     }
-    assert [rows[f"n{number}.test"]["ip"] for number in range(3)] == [World.v6(n) for n in range(3)]
+    assert [rows[f"n{number}.test"]["ip"] for number in range(3)] == [TcpWorld.v6(n) for n in range(3)]
     assert rows["n0.test"]["src_ip"] == "fd77::1"
 
 
-def test_lists_are_kept(world: World, tmp_path: Path) -> None:
-    targets = [(world.add(number, Server()), f"n{number}.test") for number in (1, 2, 3)]
+def test_lists_are_kept(world: TcpWorld, tmp_path: Path) -> None:
+    targets = [(world.add(number, TcpServer()), f"n{number}.test") for number in (1, 2, 3)]
     block, optout = tmp_path / "block.txt", tmp_path / "optout.txt"
     block.write_text(f"{targets[0][0]}\n")
     optout.write_text("n2.test\n")
@@ -146,8 +148,8 @@ def test_lists_are_kept(world: World, tmp_path: Path) -> None:
     assert rows["n1.test"]["sent_at"] is None
 
 
-def test_segments_are_resumed(world: World, tmp_path: Path) -> None:
-    targets = [(world.add(number, Server()), f"n{number}.test") for number in (1, 2)]
+def test_segments_are_resumed(world: TcpWorld, tmp_path: Path) -> None:
+    targets = [(world.add(number, TcpServer()), f"n{number}.test") for number in (1, 2)]
     summary, segments = tmp_path / "summary.json", tmp_path / "segments"
     options = ("--segments", segments, "--summary", summary, "--format", "jsonl")
     assert len(world.ask(tmp_path, targets, *options).rows) == 2
@@ -157,8 +159,8 @@ def test_segments_are_resumed(world: World, tmp_path: Path) -> None:
     assert found["outcomes"]["answered"] == 2
 
 
-def test_the_given_ports_and_source_are_used(world: World, tmp_path: Path) -> None:
-    targets = [(world.add(1, Server()), "a.test")]
+def test_the_given_ports_and_source_are_used(world: TcpWorld, tmp_path: Path) -> None:
+    targets = [(world.add(1, TcpServer()), "a.test")]
     options = ("--ports", "61000-61001", "--source", "10.77.1.1")
     row = world.ask(tmp_path, targets, *options).rows["a.test"]
     assert row["src_ip"] == "10.77.1.1" and row["src_port"] in (61000, 61001)

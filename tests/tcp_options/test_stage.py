@@ -14,7 +14,7 @@ from firstflight import settings
 from firstflight.run.run import Run
 from schemas import records
 from tests.campaign_loopback.world import mrt_table
-from tests.download.world import SERVER_V4, SERVER_V6, World
+from tests.download.world import SERVER_V4, SERVER_V6, DownloadWorld
 from tests.store.rows import answer, write
 
 HERE = ("--vantage", "here", "--repetition", "1", "--here")
@@ -22,13 +22,13 @@ BLOCKED = "198.18.9.77"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with World(tmp_path_factory.mktemp("world"), rtt_us=10_000) as raised:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadWorld]:
+    with DownloadWorld(tmp_path_factory.mktemp("world"), rtt_us=10_000) as raised:
         yield raised
 
 
 @pytest.fixture
-def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(world: DownloadWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run with handwritten DNS answers, because this file does not test resolution."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
@@ -63,7 +63,7 @@ sources = ["198.18.9.1"]
     return made
 
 
-def test_all_options_are_offered_and_the_rows_reach_the_store(world: World, run: Run) -> None:
+def test_all_options_are_offered_and_the_rows_reach_the_store(world: DownloadWorld, run: Run) -> None:
     before = world.inside("v", "cat /proc/sys/net/ipv4/tcp_ecn")
     done = world.run("stage", "tcp_options", "--run", run.id, *HERE)
     assert done.returncode == 0, done.stderr
@@ -96,7 +96,7 @@ def test_all_options_are_offered_and_the_rows_reach_the_store(world: World, run:
     assert {row["ecn_share"] for row in found.values()} == {1}
 
 
-def test_without_forwarding_the_machines_options_are_offered(world: World, run: Run) -> None:
+def test_without_forwarding_the_machines_options_are_offered(world: DownloadWorld, run: Run) -> None:
     """Options that the client does not offer are null, and the report tells how to enable them."""
     world.inside("v", "echo 0 > /proc/sys/net/ipv4/ip_forward")
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from unittest import mock
 
 from testbed import stacks
-from testbed.stacks.from_source import Source
+from testbed.stacks.from_source import SourceStack
 
 # Some test modules load the stacks when they are imported, so this runs first.
 stacks.load.cache_clear()
-with mock.patch.object(Source, "command", return_value=None):
+with mock.patch.object(SourceStack, "command", return_value=None):
     stacks.load()

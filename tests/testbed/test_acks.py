@@ -284,13 +284,13 @@ def test_the_second_half_of_a_transfer_counts() -> None:
         [*slow, *fast, *acks, datagram(5, 1200, from_client=True)], key=lambda packet: packet["time_ns"]
     )
     # A coalesced packet of the same datagram.
-    found = ack_asymmetry.late([*packets, packets[-1]])
+    found = ack_asymmetry.second_half([*packets, packets[-1]])
     assert found is not None
     assert found.mbit == pytest.approx(8 * 9 * 1242 / 1e6 / 0.009)
     assert (found.data_bytes, found.ack_bytes, found.acks) == (1242, 102, 4)
     assert found.seconds == pytest.approx(0.009)
-    assert ack_asymmetry.late(packets[:1]) is None
-    assert ack_asymmetry.late([]) is None
+    assert ack_asymmetry.second_half(packets[:1]) is None
+    assert ack_asymmetry.second_half([]) is None
 
 
 def test_a_path_is_expected_to_carry_what_its_acks_permit(

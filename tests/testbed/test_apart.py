@@ -43,9 +43,9 @@ def test_the_version_is_that_of_its_own_lock_file() -> None:
                 locked_package["version"] for locked_package in locked if locked_package["name"] == name
             } == {stack.version.text()}
     with pytest.raises(ValueError, match="`logging` is a client that writes a log: it needs `qlog`"):
-        stacks.Stack.model_validate({"client": {"module": "a"}, "logging": {"module": "b"}})
+        stacks.StackFile.model_validate({"client": {"module": "a"}, "logging": {"module": "b"}})
     with pytest.raises(ValueError, match="`package` needs `program`"):
-        stacks.Stack.model_validate({"client": {"module": "a", "package": "testbed/clients/tquic"}})
+        stacks.StackFile.model_validate({"client": {"module": "a", "package": "testbed/clients/tquic"}})
 
 
 def test_one_that_is_not_built_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

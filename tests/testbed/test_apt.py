@@ -8,10 +8,10 @@ import pytest
 
 from firstflight.errors import FirstflightError, UsageError
 from testbed.guest import debian_package
-from testbed.guest.debian_package import Archive, Source
+from testbed.guest.debian_package import AptSource, DebianArchive
 
 KEYRING = ("Signed-By", "/k.gpg")
-MIRROR = Source(("http://mirror.test/debian",), ("bookworm",), ("main",), (KEYRING,))
+MIRROR = AptSource(("http://mirror.test/debian",), ("bookworm",), ("main",), (KEYRING,))
 
 
 @pytest.mark.parametrize(
@@ -20,24 +20,24 @@ MIRROR = Source(("http://mirror.test/debian",), ("bookworm",), ("main",), (KEYRI
         (
             "# a comment\nTypes: deb deb-src\n# another\nURIs: http://mirror.test/debian\n"
             "suites: bookworm bookworm-updates\nComponents: main contrib\nSigned-By: /k.gpg\n",
-            [Source(MIRROR.uris, ("bookworm", "bookworm-updates"), ("main", "contrib"), (KEYRING,))],
+            [AptSource(MIRROR.uris, ("bookworm", "bookworm-updates"), ("main", "contrib"), (KEYRING,))],
         ),
         # A key inside the stanza is kept as written.
         (
             "Types: deb\nURIs: http://a.test\nSuites: x/\nSigned-By:\n -----BEGIN\n .\n key\n",
-            [Source(("http://a.test",), ("x/",), (), (("Signed-By", "\n -----BEGIN\n .\n key"),))],
+            [AptSource(("http://a.test",), ("x/",), (), (("Signed-By", "\n -----BEGIN\n .\n key"),))],
         ),
         ("Enabled: no\nTypes: deb\nURIs: http://a.test\nSuites: x\n", []),
         ("Types: deb-src\nURIs: http://a.test\nSuites: x\n", []),
         ("Types: deb\nURIs: http://a.test\n", []),
         (
             "Types: deb\nURIs: http://a.test\nSuites: x\n \t\nTypes: deb\nURIs: http://b.test\nSuites: y\n",
-            [Source(("http://a.test",), ("x",), ()), Source(("http://b.test",), ("y",), ())],
+            [AptSource(("http://a.test",), ("x",), ()), AptSource(("http://b.test",), ("y",), ())],
         ),
         ("", []),
     ],
 )
-def test_the_stanza_form(text: str, expected: list[Source]) -> None:
+def test_the_stanza_form(text: str, expected: list[AptSource]) -> None:
     assert list(debian_package.parse_deb822(text)) == expected
 
 
@@ -79,11 +79,11 @@ def test_both_forms_are_read_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_further_suite_is_from_the_same_mirror_with_its_keyring() -> None:
-    security = Source(("http://mirror.test/security",), ("bookworm-security",), ("main",), (KEYRING,))
-    foreign = Source(("http://other.test",), ("stable",), ("main",))
+    security = AptSource(("http://mirror.test/security",), ("bookworm-security",), ("main",), (KEYRING,))
+    foreign = AptSource(("http://other.test",), ("stable",), ("main",))
     found, suite = debian_package.with_backports([MIRROR, security, foreign], "bookworm")
     assert suite == "bookworm-backports"
-    further = Source(MIRROR.uris, (suite,), ("main",), (KEYRING,))
+    further = AptSource(MIRROR.uris, (suite,), ("main",), (KEYRING,))
     assert found == [MIRROR, security, further]
     # A machine that names it already needs no second one.
     assert debian_package.with_backports([MIRROR, further], "bookworm")[0] == [MIRROR, further]
@@ -92,7 +92,7 @@ def test_the_further_suite_is_from_the_same_mirror_with_its_keyring() -> None:
 def test_without_a_source_of_the_release_one_sentence() -> None:
     with pytest.raises(UsageError, match=r"^no source of apt names the suite bookworm: add "):
         debian_package.with_backports(
-            [Source(("http://a.test",), ("bookworm-security", "bookworms"), ("main",))], "bookworm"
+            [AptSource(("http://a.test",), ("bookworm-security", "bookworms"), ("main",))], "bookworm"
         )
 
 
@@ -108,7 +108,7 @@ def test_the_name_of_the_release(tmp_path: Path, line: str) -> None:
         debian_package.codename(release)
 
 
-def repository(folder: Path, packages: dict[str, str]) -> Source:
+def repository(folder: Path, packages: dict[str, str]) -> AptSource:
     """Return a source that is a folder with these packages (name -> version), by apt's own rules."""
     folder.mkdir()
     stanzas = [
@@ -116,13 +116,13 @@ def repository(folder: Path, packages: dict[str, str]) -> Source:
         for name, version in packages.items()
     ]
     (folder / "Packages").write_text("\n".join(stanzas))
-    return Source((f"file:{folder}",), ("./",), (), (("Trusted", "yes"),))
+    return AptSource((f"file:{folder}",), ("./",), (), (("Trusted", "yes"),))
 
 
 def test_the_real_apt_reads_only_these_sources(tmp_path: Path) -> None:
     source = repository(tmp_path / "own", {"linux-source-test": "6.12.1-1"})
     (tmp_path / "state").mkdir()
-    archive = Archive(tmp_path / "state", [source], "bookworm-backports")
+    archive = DebianArchive(tmp_path / "state", [source], "bookworm-backports")
     archive.update()
     assert archive.candidate("linux-source-test") == "6.12.1-1"
     # This machine's own sources have bash-static, but apt does not read them.
@@ -131,12 +131,12 @@ def test_the_real_apt_reads_only_these_sources(tmp_path: Path) -> None:
 
 
 def test_a_mirror_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    missing = Source((f"file:{tmp_path}/none",), ("./",), (), (("Trusted", "yes"),))
+    missing = AptSource((f"file:{tmp_path}/none",), ("./",), (), (("Trusted", "yes"),))
     readable = repository(tmp_path / "own", {"linux-source-test": "1"})
     archives = []
     for name, sources in (("both", [missing, readable]), ("one", [missing])):
         (tmp_path / name).mkdir()
-        archives.append(Archive(tmp_path / name, sources, "bookworm-backports"))
+        archives.append(DebianArchive(tmp_path / name, sources, "bookworm-backports"))
         archives[-1].update()
     assert archives[0].candidate("linux-source-test") == "1"
     with pytest.raises(FirstflightError, match=r"^`apt-get update .*` failed: .*none"):

@@ -11,14 +11,14 @@ import pytest
 from cli.testbed import command
 from firstflight.errors import InputError, UsageError
 from testbed.computed import amplification_limit, better_answer, better_answer_page
-from testbed.computed.better_answer import Advice, Case, Pair
+from testbed.computed.better_answer import BetterAnswerCase, Pair, PairCount
 from testbed.trials import block, trial_row
 from testbed.trials.captures import block_files, captured_packets
 from tests.testbed.experiments import find
 from tests.testbed.test_gain import trial
 
-LOSS = Case(over=False, lost="server flight", longer=None)
-QUIET = Case(over=False, lost="nothing", longer=False)
+LOSS = BetterAnswerCase(over=False, lost="server flight", longer=None)
+QUIET = BetterAnswerCase(over=False, lost="nothing", longer=False)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ QUIET = Case(over=False, lost="nothing", longer=False)
 def test_the_published_table(
     over: bool, lost: better_answer.Lost, longer: bool | None, published: str
 ) -> None:
-    assert Case(over, lost, longer).published == published
+    assert BetterAnswerCase(over, lost, longer).published == published
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,18 @@ def test_the_published_table(
     ],
 )
 def test_the_earlier_first_byte_is_better_then_no_probe_then_the_shorter_timeout(
-    case: Case, gain_ms: float | None, pto_gain_ms: float | None, probes: float | None, answer: str | None
+    case: BetterAnswerCase,
+    gain_ms: float | None,
+    pto_gain_ms: float | None,
+    probes: float | None,
+    answer: str | None,
 ) -> None:
     assert Pair(case, "quinn", "quic-go", 9, gain_ms, pto_gain_ms, probes).better == answer
 
 
-def pair(gain_ms: float | None, rtt_ms: float = 9, server: str = "quic-go", case: Case = LOSS) -> Pair:
+def pair(
+    gain_ms: float | None, rtt_ms: float = 9, server: str = "quic-go", case: BetterAnswerCase = LOSS
+) -> Pair:
     return Pair(case, "quinn", server, rtt_ms, gain_ms, None, None)
 
 
@@ -85,7 +91,12 @@ def test_ours_is_what_more_than_half_of_the_pairs_have(
 
 
 def test_lines_are_in_the_tables_order() -> None:
-    cases = [Case(True, "nothing", True), QUIET, LOSS, Case(False, "second flight", None)]
+    cases = [
+        BetterAnswerCase(True, "nothing", True),
+        QUIET,
+        LOSS,
+        BetterAnswerCase(False, "second flight", None),
+    ]
     made = [pair(1, rtt_ms, server, case) for case in cases for rtt_ms in (300, 20) for server in ("b", "a")]
     found = better_answer.advices(made)
     assert [(advice.certificate, advice.lost) for advice in found[::4]] == [
@@ -128,17 +139,17 @@ def test_a_pair_is_of_the_case_that_its_trials_have(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(captured_packets, "connections", connections)
     monkeypatch.setattr(captured_packets, "summaries_of", summaries)
 
-    def found(trials: list[dict[str, Any]]) -> list[tuple[Case, str | None]]:
+    def found(trials: list[dict[str, Any]]) -> list[tuple[BetterAnswerCase, str | None]]:
         return [(pair.case, pair.better) for pair in better_answer.pairs(tmp_path, trials)]
 
     assert found(rows("a", 60, 240, drop_to_client=[2])) == [(LOSS, "WFC")]
-    second = Case(over=False, lost="second flight", longer=None)
+    second = BetterAnswerCase(over=False, lost="second flight", longer=None)
     assert found(rows("a", 60, 48, drop_second_flight=True)) == [(second, "IACK")]
-    over = Case(over=True, lost="nothing", longer=False)
+    over = BetterAnswerCase(over=True, lost="nothing", longer=False)
     assert found(rows("a", 60, 50)) == [(over, "IACK")]
     # Three RTTs of 9 ms.
     assert found(rows("a", 60, 60, certificate_delay_ms=27.0)) == [
-        (Case(over=True, lost="nothing", longer=True), "WFC")
+        (BetterAnswerCase(over=True, lost="nothing", longer=True), "WFC")
     ]
     assert found(rows("a", 60, 50, certificate_delay_ms=26.9)) == [(over, "IACK")]
     # Without a delay the answers are equal. After a partial ACK, WFC is in effect an instant ACK.
@@ -190,9 +201,9 @@ def test_without_a_flight_that_can_be_read_the_limit_is_not_known() -> None:
     assert amplification_limit.is_over(hello(1200, 3)[:4]) is None
 
 
-def advice(rtt_ms: float, ours: str, server: str = "quic-go") -> Advice:
+def advice(rtt_ms: float, ours: str, server: str = "quic-go") -> PairCount:
     counts = (int(ours == "IACK"), int(ours == "WFC"), int(ours == "same"))
-    return Advice("within", "server flight", "", server, rtt_ms, 1, *counts, -5, -5, -5, ours, "WFC")
+    return PairCount("within", "server flight", "", server, rtt_ms, 1, *counts, -5, -5, -5, ours, "WFC")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +250,7 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     for row in rows("iack-loss-server", 60, 240, **given):
         name = f"{row['client']}-quic-go-{row['answering']}-9ms"
         (cell,) = (each_cell for each_cell in find("iack-loss-server").cells() if each_cell.name == name)
-        row |= {"cell": name, "repetition": 1, "seed": block.Block("iack-loss-server", cell, 1, 1).seed}
+        row |= {"cell": name, "repetition": 1, "seed": block.TrialBlock("iack-loss-server", cell, 1, 1).seed}
         columns = trial_row.without_trial("iack-loss-server", cell, 1, "done", None)
         row = {column: row.get(column, value) for column, value in columns.items()}
         folder = tmp_path / "iack-loss-server" / row["cell"] / "0001-0001"

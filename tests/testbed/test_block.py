@@ -112,7 +112,7 @@ def test_a_trial_has_the_end_of_its_client_unless_it_was_done(
     end: str, detail: str | None, connections: int, fault: str | None, expected: tuple[str, str | None]
 ) -> None:
     row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
-    captured = trial_row.Captured([CONNECTION] * connections, fault=fault)
+    captured = trial_row.CaptureContent([CONNECTION] * connections, fault=fault)
     found = trial_row.of_trial(row, finished(end, detail), captured)
     assert (found["outcome"], found["detail"]) == expected
     assert (found["transfer_us"] is not None) == (expected[0] == "done")
@@ -132,14 +132,14 @@ def test_a_counted_body_must_be_complete(received: int | None, expected: tuple[s
     cell = CELL.model_copy(update={"body_bytes": 500_000})
     trial = {**finished("complete", None), "body_received": received}
     row = trial_row.without_trial("own", cell, 1, "guest_failed", None)
-    found = trial_row.of_trial(row, trial, trial_row.Captured([CONNECTION]))
+    found = trial_row.of_trial(row, trial, trial_row.CaptureContent([CONNECTION]))
     assert (found["outcome"], found["detail"]) == expected
 
 
 def test_success_needs_a_stream_in_the_capture() -> None:
     """picoquic's program exits with status 0 even if the handshake failed."""
     row = trial_row.without_trial("own", CELL, 1, "guest_failed", None)
-    captured = trial_row.Captured([{**CONNECTION, "first_stream_us": None}])
+    captured = trial_row.CaptureContent([{**CONNECTION, "first_stream_us": None}])
     found = trial_row.of_trial(row, finished("complete", None), captured)
     assert (found["outcome"], found["transfer_us"]) == ("failed", None)
     assert found["detail"] == "the client reports success, but the capture has no stream of the server"

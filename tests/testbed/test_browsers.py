@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from downloader.clients import shared
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import UsageError
 from lab.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
@@ -121,7 +121,7 @@ def test_its_cells_are_not_run_twice_and_cost_more(tmp_path: Path) -> None:
     cells = find("iack-browsers").cells()
     assert len(cells) == 20
     assert compare_runs.sample(cells) == []
-    assert list(compare_runs.twice("iack-browsers", cells, 1, 1)) == []
+    assert list(compare_runs.run_twice("iack-browsers", cells, 1, 1)) == []
     planned = series.plan(tmp_path, "iack-browsers", cells[:1], 3, resume=False)
     assert planned.cpu_s == pytest.approx(estimate.GUEST_CPU_S + 4 * estimate.BROWSER_CPU_S)
     body = cells[0].model_copy(update={"client": "quiche", "body_bytes": 2_000_000})
@@ -213,8 +213,8 @@ class Reports:
     def __init__(self, result: dict[str, Any]) -> None:
         self.result = result
 
-    def load(self, _request: Request, _end: float) -> Answer:
-        return Answer(**chromium.of_resource(self.result["resource"]))
+    def load(self, _request: Request, _end: float) -> ClientAnswer:
+        return ClientAnswer(**chromium.of_resource(self.result["resource"]))
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -225,7 +225,7 @@ class Reports:
 )
 def test_a_result_that_is_none_is_an_answer(tmp_path: Path, result: dict[str, Any]) -> None:
     permitted = shared.permitted(["allow-net=127.0.0.0/8"])
-    client = session.Client(permitted, tmp_path, lambda *_: Reports(result))
+    client = session.BrowserClient(permitted, tmp_path, lambda *_: Reports(result))
     answer = client.answer(Request(**REQUEST))
     assert answer.end == "failed"
     assert answer.detail is not None and "not what its protocol describes" in answer.detail

@@ -9,7 +9,7 @@ import pytest
 
 from firstflight.errors import InputError
 from testbed.measures import default_pto
-from testbed.measures.default_pto import Client
+from testbed.measures.default_pto import ClientPto
 from tests.testbed.experiments import find
 
 
@@ -46,8 +46,8 @@ def test_it_is_the_first_packet_with_nothing_new(packets: list[dict[str, Any]], 
 
 def test_the_table_has_what_was_published() -> None:
     experiment = find("iack-default-pto")
-    aioquic = Client("aioquic", "1.7.2", 4, 200.2, "2-3", 200, "2-4", "met", "within 5 %")
-    text = default_pto.summary(experiment, [aioquic, Client("mvfst", None, 0, *[None] * 6)]).text(
+    aioquic = ClientPto("aioquic", "1.7.2", 4, 200.2, "2-3", 200, "2-4", "met", "within 5 %")
+    text = default_pto.summary(experiment, [aioquic, ClientPto("mvfst", None, 0, *[None] * 6)]).text(
         terminal=False
     )
     assert "aioquic  1.7.2" in text

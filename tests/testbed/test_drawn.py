@@ -12,17 +12,17 @@ from reports.figures import compared as figures
 from reports.figures import gridded as map_figures
 from reports.figures import style, svg
 from reports.numbers import compared, gridded
-from reports.numbers.compared import Panel, Series
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries
 from reports.numbers.gridded import Maps
 from testbed.measures import Results, ack_asymmetry, acks, first_stream
 from testbed.measures.ack_asymmetry import Asymmetric
 from testbed.measures.acknowledgements.cells import Acked
-from testbed.measures.default_pto import Client
+from testbed.measures.default_pto import ClientPto
 from testbed.measures.gains import panels
 from testbed.measures.gains.gain import Gain, Gains
 from testbed.measures.pto_logged import OwnPto
 from testbed.measures.rtt_updates import Logged
-from testbed.summary import Page
+from testbed.summary import SummaryPage
 from tests.testbed.experiments import find
 
 
@@ -47,7 +47,7 @@ def made(kind: type[Any], **known: object) -> Any:
         ),
         (
             "iack-default-pto",
-            made(Client, client="aioquic", default_pto_ms=200.2, published_default_pto_ms=200),
+            made(ClientPto, client="aioquic", default_pto_ms=200.2, published_default_pto_ms=200),
             {("default PTO", False): ("aioquic", 200.2), ("default PTO", True): ("aioquic", 200)},
         ),
         (
@@ -133,7 +133,7 @@ def test_the_better_answer_is_a_map_for_each_client() -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(5.8, "5.8"), (-9.94, "−9.9"), (9.96, "10"), (-100, "−100")])
 def test_a_value_in_a_map_is_short(value: float, text: str) -> None:
-    assert map_figures.written(value) == text
+    assert map_figures.short_number(value) == text
 
 
 def test_only_what_varies_both_has_maps() -> None:
@@ -158,12 +158,12 @@ def test_cells_with_loss_or_delay_have_a_separate_curve() -> None:
 
 def test_without_values_there_is_no_figure() -> None:
     lines = [made(Asymmetric, asymmetry=50)]
-    found = Results(lines, lambda: Page("", "", ()), lambda: ack_asymmetry.panels(lines))
+    found = Results(lines, lambda: SummaryPage("", "", ()), lambda: ack_asymmetry.panels(lines))
     assert [len(panel.series) for panel in found.figure()] == [0] and found.panels() == []
     assert panels.panels([], first_stream.JUDGED) == []
 
 
 def test_more_lines_than_colours_are_not_plotted() -> None:
-    many = tuple(Series(f"client{number}", ((1.0, number),)) for number in range(9))
-    looks = figures.looks([Panel("all", "ms", many, "RTT [ms]")])
+    many = tuple(ComparisonSeries(f"client{number}", ((1.0, number),)) for number in range(9))
+    looks = figures.looks([ComparisonPanel("all", "ms", many, "RTT [ms]")])
     assert list(looks) == [f"client{number}" for number in range(7)]

@@ -239,15 +239,15 @@ def test_random_loss_is_the_same_in_all_cells_of_a_repetition() -> None:
     plain = Cell(client="quiche", server="quiche", answering="iack", loss_percent=1, body_bytes=1_000_000)
     other = plain.model_copy(update={"client": "quinn", "rtt_ms": 30.0, "ack_ratio": 10})
     assert path.drops(plain, 3) == path.drops(other, 3) != path.drops(plain, 4)
-    assert losses.drawn(plain, "to_client", 3) != losses.drawn(plain, "to_server", 3)
-    counts = [len(losses.drawn(plain, "to_client", repetition)) for repetition in range(1, 101)]
+    assert losses.lost_datagrams(plain, "to_client", 3) != losses.lost_datagrams(plain, "to_server", 3)
+    counts = [len(losses.lost_datagrams(plain, "to_client", repetition)) for repetition in range(1, 101)]
     assert sum(counts) / 100 == pytest.approx(5000 * 0.01, rel=0.05)
     # A trial without a lost datagram must not keep the rules of the one before it.
     rare = plain.model_copy(update={"loss_percent": 1e-6, "body_bytes": 0})
     script = path.drops(rare, 1) or ""
     assert "delete table" in script and "numgen" not in script
     explicit = plain.model_copy(update={"drop_to_client": (2,)})
-    numbers = [2, *losses.drawn(plain, "to_client", 1)]
+    numbers = [2, *losses.lost_datagrams(plain, "to_client", 1)]
     shown = ", ".join(str(number - 1) for number in sorted(set(numbers)))
     assert f"oifname to_client numgen inc mod 1000000000 {{ {shown} }}" in (path.drops(explicit, 1) or "")
 
@@ -452,7 +452,7 @@ def test_the_usual_second_flight_is_that_of_most_connections(
         for name in [{"client_ip": "10.91.1.2", "client_port": port, "odcid": "00"}]
         for number in range(1, 4)
     ]
-    assert second_flight.usual(packets) == expected
+    assert second_flight.most_frequent(packets) == expected
 
 
 def test_a_name_has_further_fields_where_the_cell_says_so() -> None:

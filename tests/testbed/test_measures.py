@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass
 
 from pydantic import Field
 
-from reports.numbers.compared import Panel, series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, series
+from reports.tables.columns import PrintedColumn
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
@@ -62,8 +62,8 @@ def results(experiment, _folder, rows):
         for cell, own in by_cell(experiment, rows)
     ]
     columns = [
-        Column("client", [one.client for one in found], right=False),
-        Column("handshake", [number(one.done_ms, 1) for one in found]),
+        PrintedColumn("client", [one.client for one in found], right=False),
+        PrintedColumn("handshake", [number(one.done_ms, 1) for one in found]),
     ]
     times = {one.client: one.done_ms for one in found}
     checks = [
@@ -75,7 +75,7 @@ def results(experiment, _folder, rows):
     return Results(
         found,
         lambda: page(experiment, columns, "Medians in ms.\\n", checks, [], len(found)),
-        lambda: [Panel("Handshakes", "Time [ms]", series("handshake", points))],
+        lambda: [ComparisonPanel("Handshakes", "Time [ms]", series("handshake", points))],
     )
 
 

@@ -39,8 +39,8 @@ def test_each_published_value_is_met(name: str) -> None:
 def test_a_value_that_no_row_is_about_is_not_met() -> None:
     figure = numeric.NUMERIC["iack-pto"]
     wrong = (
-        numeric.Published({"sample": 31}, {"difference_ms": 0.7}, 9),
-        numeric.Published({}, {"sample": 9}, 0),
+        numeric.PublishedValues({"sample": 31}, {"difference_ms": 0.7}, 9),
+        numeric.PublishedValues({}, {"sample": 9}, 0),
     )
     other = numeric.Numeric(figure.title, figure.source, figure.rows, wrong)
     assert [met for _, met in other.verdicts()] == [False, False]

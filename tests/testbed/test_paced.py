@@ -11,7 +11,7 @@ import pytest
 
 from testbed import experiment_files, measures
 from testbed.experiment.cell import Cell
-from testbed.experiment.experiment import Reason
+from testbed.experiment.experiment import UnmetReason
 from testbed.measures.sending import pacing_cells
 from testbed.trials import trial_row
 from testbed.trials.captures.lateness import Lateness
@@ -199,7 +199,7 @@ def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_reason_is_printed_with_each_unmet_check() -> None:
     experiment = find("pacing")
     made = experiment.model_copy(
-        update={"reason": (Reason(of=("quiche, cubic", "fq drops"), reason="a reason"),)}
+        update={"reason": (UnmetReason(of=("quiche, cubic", "fq drops"), reason="a reason"),)}
     )
     cubic = {"server": "quiche", "congestion_control": "cubic", "gso": False}
     for fewer, text in ((600, "    The captures show: a reason.\n"), (700, "")):
@@ -244,11 +244,11 @@ def test_the_row_has_the_values_of_the_senders_capture() -> None:
         "longest_train": 3,
     }
     others = [{**sent, "start_time_ns": 25}, {**sent, "src_ip": path.CLIENT_IP}]
-    late = trial_row.Captured(pacing=[sent, *others], late_p99_us=lambda begun, ended: begun + ended)
+    late = trial_row.CaptureContent(pacing=[sent, *others], late_p99_us=lambda begun, ended: begun + ended)
     row = trial_row.of_trial(bare, of_trial, late)
     assert (row["gaps_up_to_100us_share"], row["gap_p50_ns"], row["longest_train"]) == (0.25, 7, 3)
     assert row["link_late_p99_us"] == 30
-    twice = trial_row.of_trial(bare, of_trial, trial_row.Captured(pacing=[sent, sent]))
+    twice = trial_row.of_trial(bare, of_trial, trial_row.CaptureContent(pacing=[sent, sent]))
     assert (twice["gaps_up_to_100us_share"], twice["gap_p50_ns"], twice["link_late_p99_us"]) == (None,) * 3
 
 

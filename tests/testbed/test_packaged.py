@@ -12,7 +12,7 @@ from firstflight.errors import FirstflightError, UsageError
 from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.guest import debian_package
-from testbed.guest.debian_package import Archive, Source
+from testbed.guest.debian_package import AptSource, DebianArchive
 from testbed.stacks import packaged
 from testbed.stacks.packaged import Packaged
 from testbed.trials import block
@@ -47,7 +47,7 @@ def deb(folder: Path, name: str, version: str, file: str, needed: str | None) ->
     subprocess.run(argv, check=True, capture_output=True)
 
 
-def mirror(folder: Path, *versions: str, without: str = "") -> Source:
+def mirror(folder: Path, *versions: str, without: str = "") -> AptSource:
     """Make a mirror of all packages in `versions` in a flat folder. apt copies the files that it uses."""
     folder.mkdir()
     for version in versions:
@@ -63,7 +63,7 @@ def mirror(folder: Path, *versions: str, without: str = "") -> Source:
             f"Size: {package.stat().st_size}\nSHA256: {digest.stdout.split()[0]}\n"
         )
     (folder / "Packages").write_text("\n".join(lines), encoding="ascii")
-    return Source((f"copy:{folder}",), ("./",), (), (("Trusted", "yes"),))
+    return AptSource((f"copy:{folder}",), ("./",), (), (("Trusted", "yes"),))
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def from_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         folder = tmp_path / f"mirror-{len(list(tmp_path.iterdir()))}"
         sources = [mirror(folder, *versions, without=without)]
         if further:
-            sources.append(Source((f"copy:{tmp_path}/none",), ("./",), (), (("Trusted", "yes"),)))
+            sources.append(AptSource((f"copy:{tmp_path}/none",), ("./",), (), (("Trusted", "yes"),)))
 
-        def opened(folder: Path, priority: int) -> Archive:
+        def opened(folder: Path, priority: int) -> DebianArchive:
             (folder / "state").mkdir()
-            return Archive(folder / "state", sources, "own-backports", priority)
+            return DebianArchive(folder / "state", sources, "own-backports", priority)
 
         monkeypatch.setattr(debian_package, "open_archive", opened)
 

@@ -10,7 +10,7 @@ from firstflight.errors import FirstflightError, UsageError
 from testbed import stacks
 from testbed.guest import cache_folder
 from testbed.stacks import patched
-from testbed.stacks.program import Server
+from testbed.stacks.program import ServerProgram
 
 
 @pytest.fixture(autouse=True)
@@ -31,22 +31,22 @@ def test_a_copy_has_the_changes_and_the_source_stays(tmp_path: Path, cache: Path
     (source / "src").mkdir(parents=True)
     (source / "src/a.rs").write_text("one old two", encoding="utf-8")
     (source / "src").chmod(0o555)
-    copy = patched.changed("x", spec("old"), source)
+    copy = patched.patched_folder("x", spec("old"), source)
     assert (copy / "src/a.rs").read_text() == "one new two"
     assert (source / "src/a.rs").read_text() == "one old two"
-    assert patched.changed("x", spec("old"), source) == copy
-    assert patched.changed("x", spec("one"), source) != copy, "another change is another copy"
+    assert patched.patched_folder("x", spec("old"), source) == copy
+    assert patched.patched_folder("x", spec("one"), source) != copy, "another change is another copy"
     with pytest.raises(FirstflightError, match="'three' and what follows is there 0 times"):
-        patched.changed("x", spec("three"), source)
+        patched.patched_folder("x", spec("three"), source)
     with pytest.raises(FirstflightError, match="there 3 times"):
-        patched.changed("x", spec("o"), source)
+        patched.patched_folder("x", spec("o"), source)
     assert {folder.parent for folder in (copy, *cache.glob("x-*"))} == {cache}
 
 
 @pytest.mark.parametrize("name", patched.load())
 def test_the_changes_fit_the_versions_in_use(name: str) -> None:
     patch = patched.load()[name]
-    copy = patched.changed(name, patch, patched.source(patch))
+    copy = patched.patched_folder(name, patch, patched.source(patch))
     for change in patch.change:
         assert change.new in (copy / change.file).read_text()
     for added in patch.add:
@@ -59,7 +59,7 @@ def test_each_is_the_server_of_a_stack(tmp_path: Path, monkeypatch: pytest.Monke
     servers = {
         stack.server.program
         for stack in stacks.load().values()
-        if isinstance(stack.server, Server) and stack.server.patched and stack.server.program
+        if isinstance(stack.server, ServerProgram) and stack.server.patched and stack.server.program
     }
     assert servers == {patch.program for patch in patched.load().values()}
     quinn, s2n = stacks.find("quinn"), stacks.find("s2n-quic")

@@ -30,7 +30,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 def test_processes_started_in_the_block_run_on_it(tmp_path: Path) -> None:
     affinity = os.sched_getaffinity(0)
-    with processor.reserved(tmp_path) as processors, processor.only(processors):
+    with processor.reserved(tmp_path) as processors, processor.restricted_to(processors):
         shown = subprocess.run(SHOW, capture_output=True, text=True, check=True).stdout
     assert {int(number) for number in shown.split()} == processors
     assert os.sched_getaffinity(0) == affinity

@@ -49,7 +49,7 @@ def test_a_range_has_its_ends_in_order() -> None:
 def test_a_range_is_printed_as_one_value_where_it_is(
     low: float | None, high: float | None, text: str
 ) -> None:
-    assert summary.between(low, high) == text
+    assert summary.range_text(low, high) == text
 
 
 def printed(rtts: tuple[float, ...], *qdiscs: str, **more: Any) -> str:

@@ -15,7 +15,7 @@ from firstflight.system import binaries
 from lab import launch
 from testbed.experiment.cell import Cell
 from testbed.trials import real_time
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from tests.waiting import until
 
 # Seconds that no other program of the machine sleeps.
@@ -44,14 +44,14 @@ def sleeping() -> bool:
 def test_a_cell_that_has_none_is_one_sentence(tmp_path: Path, more: dict[str, str], message: str) -> None:
     cell = Cell.model_validate({**CELL.model_dump(), **more})
     with pytest.raises(UsageError, match=message):
-        real_time.run(Block("x", cell, 1, 1), tmp_path)
+        real_time.run(TrialBlock("x", cell, 1, 1), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_outcome_is_that_of_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "tc qdisc add: Error: Specified qdisc kind is unknown."
     monkeypatch.setattr(real_time, "_in_namespaces", lambda *_: f"{reason}\n".encode())
-    found = real_time.run(Block("x", CELL, 1, 2), tmp_path)
+    found = real_time.run(TrialBlock("x", CELL, 1, 2), tmp_path)
     assert [(row["outcome"], row["detail"]) for row in found.rows] == [("guest_failed", reason)] * 2
     assert found.late_ns == []
 

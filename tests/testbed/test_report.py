@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from reports.numbers.compared import Panel, Series
-from reports.tables.columns import Column
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries
+from reports.tables.columns import PrintedColumn
 from testbed import measures, report, summary
 from testbed.computed import COMPUTED, DERIVED
 from testbed.experiment import conditions, experiment
-from testbed.summary import Page
+from testbed.summary import SummaryPage
 from testbed.trials import block, trial_row
 from testbed.trials.captures import block_files
 from tests.browser import DESK, PHONE, Browser
@@ -71,13 +71,13 @@ def firstflight(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*FIRSTFLIGHT, *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 
-def made_of(name: str, rows: list[dict[str, Any]], folder: Path) -> report.Report:
+def made_of(name: str, rows: list[dict[str, Any]], folder: Path) -> report.ReportContent:
     experiment = find(name)
     return report.of_trials(name, experiment, folder, rows, measures.results(experiment, folder, rows), None)
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.Report, Path]]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.ReportContent, Path]]:
     """All pages and their reports."""
     folder = tmp_path_factory.mktemp("pages")
     made = {name: made_of(name, rows_of(name), folder / name) for name in EXPERIMENTS}
@@ -95,7 +95,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.Re
 )
 @pytest.mark.parametrize("name", [*EXPERIMENTS, *COMPUTED, *DERIVED])
 def test_every_page_in_a_browser(
-    pages: dict[str, tuple[report.Report, Path]],
+    pages: dict[str, tuple[report.ReportContent, Path]],
     browser: Browser,
     name: str,
     size: tuple[int, int],
@@ -131,7 +131,7 @@ def test_every_page_in_a_browser(
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_page_has_what_was_measured(
-    pages: dict[str, tuple[report.Report, Path]], browser: Browser, name: str
+    pages: dict[str, tuple[report.ReportContent, Path]], browser: Browser, name: str
 ) -> None:
     """The table equals the text's, the outcomes count every trial, and each verdict is present."""
     made, path = pages[name]
@@ -159,7 +159,7 @@ def test_the_page_has_what_was_measured(
 
 
 def test_a_derived_page_has_the_trials_that_it_is_made_of(
-    pages: dict[str, tuple[report.Report, Path]],
+    pages: dict[str, tuple[report.ReportContent, Path]],
 ) -> None:
     made, _ = pages["iack-better"]
     both = [find(name) for name in ("iack-loss-server", "iack-loss-client")]
@@ -316,9 +316,9 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 def test_external_text_stays_text() -> None:
     """A user's own experiment may have any title."""
-    columns = [Column(HOSTILE, [HOSTILE], right=False), Column("b\n", [HOSTILE])]
-    summary = Page(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
-    panel = Panel(HOSTILE, "ms", (Series(HOSTILE, ((HOSTILE, 1.0),)),))
-    made = report.render(report.Report(HOSTILE, summary, [panel], [{HOSTILE: HOSTILE}], [HOSTILE]))
+    columns = [PrintedColumn(HOSTILE, [HOSTILE], right=False), PrintedColumn("b\n", [HOSTILE])]
+    summary = SummaryPage(HOSTILE, HOSTILE, columns, notes=[HOSTILE])
+    panel = ComparisonPanel(HOSTILE, "ms", (ComparisonSeries(HOSTILE, ((HOSTILE, 1.0),)),))
+    made = report.render(report.ReportContent(HOSTILE, summary, [panel], [{HOSTILE: HOSTILE}], [HOSTILE]))
     assert "<script>" not in made
     assert "\u202e" not in made

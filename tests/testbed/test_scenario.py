@@ -164,7 +164,7 @@ def test_late_datagrams_are_the_same_in_all_cells_of_a_repetition() -> None:
     assert reordering.numbers(named, "to_client", 3) == tuple(sorted({1, 4999, *down}))
     # Lost datagrams have other numbers than late ones: otherwise no late datagram would arrive.
     lossy = plain.model_copy(update={"loss_percent": 1.0})
-    assert set(losses.drawn(lossy, "to_client", 3)) != set(down)
+    assert set(losses.lost_datagrams(lossy, "to_client", 3)) != set(down)
     # A trial without a late datagram must not keep the rules of the one before it.
     rare = path.reordered(cell(reorder_percent=1e-6, reorder_ms=5), 1) or ""
     assert "delete table" in rare and "numgen" not in rare

@@ -17,7 +17,7 @@ from testbed.experiment.cell import Cell
 from testbed.measures import launches
 from testbed.measures.launches import Launches
 from testbed.measures.sending import windows as of_windows
-from testbed.measures.sending.windows import Window, reduced
+from testbed.measures.sending.windows import CongestionWindow, reductions
 from testbed.trials import block, server_config, trial_row
 from testbed.trials.captures import lateness
 from tests.testbed.experiments import find
@@ -40,8 +40,8 @@ def test_datagrams_are_joined_by_their_tags() -> None:
     assert launches.late_ns(of_log, left) == [-500, 400]
 
 
-def windows(*sizes: int) -> list[Window]:
-    return [Window(1000 * number, size, 0) for number, size in enumerate(sizes)]
+def windows(*sizes: int) -> list[CongestionWindow]:
+    return [CongestionWindow(1000 * number, size, 0) for number, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def windows(*sizes: int) -> list[Window]:
 )
 def test_reductions_that_are_rolled_back(sizes: list[int], back: list[bool], rolling_ns: int) -> None:
     found = windows(*sizes)
-    assert [reduction[1] is not None for reduction in reduced(found)] == back
+    assert [reduction[1] is not None for reduction in reductions(found)] == back
     assert of_windows.rolling_ns(found) == rolling_ns
 
 

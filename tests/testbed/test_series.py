@@ -18,7 +18,7 @@ from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
 from testbed.trials import block, compare_runs, estimate, record_file, series, trial_row
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files
 
 CELL = Cell(client="quiche", server="quiche", answering="iack")
@@ -26,7 +26,7 @@ NOT_HERE = Cell(client="mvfst", server="quiche", answering="iack")
 find_kernel = kernel.find
 
 
-def left(out: Path, done: Block, outcome: str = "done", **more: Any) -> Path:
+def left(out: Path, done: TrialBlock, outcome: str = "done", **more: Any) -> Path:
     """Leave a block's folder, as a run does, and return it."""
     folder = out / done.experiment / done.name
     folder.mkdir(parents=True)
@@ -41,7 +41,7 @@ def changed(**more: Any) -> Cell:
     return CELL.model_copy(update=more)
 
 
-def planned(out: Path, repetitions: int, cell: Cell = CELL, *, resume: bool = True) -> series.Plan:
+def planned(out: Path, repetitions: int, cell: Cell = CELL, *, resume: bool = True) -> series.SeriesPlan:
     return series.plan(out, "own", [cell], repetitions, resume=resume)
 
 
@@ -59,7 +59,7 @@ def test_each_repetition_is_done_once(
     tmp_path: Path, there: list[tuple[int, int]], repetitions: int, missing: list[tuple[int, int]]
 ) -> None:
     for first, last in there:
-        left(tmp_path, Block("own", CELL, first, last))
+        left(tmp_path, TrialBlock("own", CELL, first, last))
     found = planned(tmp_path, repetitions)
     assert [(each_block.first, each_block.last) for each_block in found.missing] == missing
     assert [(each_block.first, each_block.last) for each_block in found.present] == there
@@ -70,7 +70,7 @@ def test_each_repetition_is_done_once(
 
 def test_a_duplicate_repetition_is_refused(tmp_path: Path) -> None:
     for last in (2, 50):
-        left(tmp_path, Block("own", CELL, 1, last))
+        left(tmp_path, TrialBlock("own", CELL, 1, last))
     with pytest.raises(UsageError, match=r"0001-0050 has repetitions that \S+/0001-0002 also has"):
         planned(tmp_path, 50)
     with pytest.raises(InputError, match="has repetition 1 of quiche-quiche-iack-9ms, as 0001-0002 beside"):
@@ -78,14 +78,14 @@ def test_a_duplicate_repetition_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_are_those_of_folders_that_are_complete(tmp_path: Path) -> None:
-    left(tmp_path, Block("own", CELL, 1, 2))
-    other = left(tmp_path, Block("own", CELL, 3, 4))
+    left(tmp_path, TrialBlock("own", CELL, 1, 2))
+    other = left(tmp_path, TrialBlock("own", CELL, 3, 4))
     other.rename(other.with_name(f"{other.name}.part"))
     assert [row["repetition"] for row in series.rows(tmp_path, "own")] == [1, 2]
 
 
 def test_rows_of_several_experiments_are_the_existing_ones(tmp_path: Path) -> None:
-    left(tmp_path, Block("own", CELL, 1, 2))
+    left(tmp_path, TrialBlock("own", CELL, 1, 2))
     found = series.rows_of(tmp_path, ("other", "own"))
     assert {name: len(rows) for name, rows in found.items()} == {"own": 2}
     with pytest.raises(InputError, match=r"has no trials of other, more: `firstflight testbed run other`"):
@@ -101,10 +101,10 @@ def test_the_estimated_time_is_of_parallel_guests(
 ) -> None:
     """Three guests of 10, 20 and 30 s start in this order; an unavailable stack needs no time."""
     taken = {1: 10.0, 2: 20.0, 3: 30.0}
-    monkeypatch.setattr(Block, "cpu_s", property(lambda block: taken[block.first]))
+    monkeypatch.setattr(TrialBlock, "cpu_s", property(lambda block: taken[block.first]))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
-    blocks = [Block("own", CELL, number, number) for number in taken]
-    found = series.Plan(tmp_path, (Block("own", NOT_HERE, 1, 1), *blocks), ())
+    blocks = [TrialBlock("own", CELL, number, number) for number in taken]
+    found = series.SeriesPlan(tmp_path, (TrialBlock("own", NOT_HERE, 1, 1), *blocks), ())
     assert (found.cpu_s, found.wall_s(jobs)) == (60, seconds)
 
 
@@ -131,7 +131,7 @@ def test_a_dry_run_estimates_both_times(
 def test_two_guests_that_fail_are_not_the_same(
     hashes: tuple[str | None, str | None], failed: bool, alike: bool
 ) -> None:
-    found = compare_runs.Twice(Block("own", CELL, 1, 2), hashes, frozenset({"done"}))
+    found = compare_runs.Twice(TrialBlock("own", CELL, 1, 2), hashes, frozenset({"done"}))
     assert (found.failed, found.same) == (failed, alike)
 
 
@@ -143,8 +143,8 @@ def test_a_comparison_names_what_was_not_done(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], outcomes: set[str], behind: str
 ) -> None:
     """Two runs with equal outcomes are the same, even if their trials were not done."""
-    found = compare_runs.Twice(Block("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
-    monkeypatch.setattr(compare_runs, "twice", lambda *_: [found])
+    found = compare_runs.Twice(TrialBlock("own", CELL, 1, 2), ("hash", "hash"), frozenset(outcomes))
+    monkeypatch.setattr(compare_runs, "run_twice", lambda *_: [found])
     command(["verify", "iack-ttfb"], standalone_mode=False)
     assert capfd.readouterr().out == f"iack-ttfb/quiche-quiche-iack-9ms/0001-0002 hash{behind}\n"
 
@@ -161,7 +161,7 @@ def test_a_comparison_names_what_was_not_done(
     ],
 )
 def test_trials_that_may_succeed_are_repeated(tmp_path: Path, cell: Cell, outcome: str, again: bool) -> None:
-    folder = left(tmp_path, Block("own", cell, 1, 50), outcome)
+    folder = left(tmp_path, TrialBlock("own", cell, 1, 50), outcome)
     found = planned(tmp_path, 60, cell)
     assert [each_block.first for each_block in found.missing] == ([1, 51] if again else [51])
     assert (len(found.again), len(found.present)) == ((1, 0) if again else (0, 1))
@@ -189,7 +189,7 @@ def test_trials_of_other_conditions_are_not_kept(
     """A cell's name omits some conditions. The seed has them, but trials without a guest have no seed."""
     before, after = cell.model_copy(update=was), cell.model_copy(update=now)
     assert before.name == after.name
-    earlier = Block("own", before, 1, 2)
+    earlier = TrialBlock("own", before, 1, 2)
     more = {} if cell is CELL else {"seed": None}
     left(tmp_path, earlier, "done" if cell is CELL else "unavailable", **more)
     assert planned(tmp_path, 2, before).missing == ()
@@ -204,7 +204,7 @@ def test_trials_of_other_conditions_are_not_kept(
 @pytest.mark.parametrize("there", [CELL, changed(rtt_ms=20.0)])
 def test_trials_of_another_version_are_refused_before_a_guest_starts(tmp_path: Path, there: Cell) -> None:
     """This holds for any cell of the experiment. Older rows lack the columns of conditions added later."""
-    file = left(tmp_path, Block("own", there, 1, 2)) / block_files.ROWS
+    file = left(tmp_path, TrialBlock("own", there, 1, 2)) / block_files.ROWS
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert planned(tmp_path, 4, there).present
     older = [{name: row[name] for name in row if name != "delay_to_server_ms"} for row in rows]
@@ -232,12 +232,12 @@ def show(out: Path, cell: Cell, *arguments: str) -> None:
 def test_versions_of_kept_trials_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """`run` names versions that differ from the installed ones, `show` several versions of a stack."""
     known_version = stacks.find("quiche").version.known()
-    left(tmp_path, Block("own", CELL, 1, 2), client_version=known_version)
+    left(tmp_path, TrialBlock("own", CELL, 1, 2), client_version=known_version)
     assert planned(tmp_path, 4).older == ()
     show(tmp_path, CELL)
     assert "several versions" not in capfd.readouterr().out
-    left(tmp_path, Block("own", CELL, 3, 4), client_version="0.1", server_version="0.2")
-    left(tmp_path, Block("own", CELL, 5, 6), "guest_failed", server_version="0.3")
+    left(tmp_path, TrialBlock("own", CELL, 3, 4), client_version="0.1", server_version="0.2")
+    left(tmp_path, TrialBlock("own", CELL, 5, 6), "guest_failed", server_version="0.3")
     older = planned(tmp_path, 6).older
     assert [sentence.partition(" in the kept trials")[0] for sentence in older] == [
         "the client quiche is 0.1",
@@ -286,7 +286,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
 def test_a_missing_build_ends_a_series_before_its_first_guest(
     tmp_path: Path, built: pytest.MonkeyPatch
 ) -> None:
-    started: list[Block] = []
+    started: list[TrialBlock] = []
     built.setattr(block, "run", lambda started_block, *_, **__: started.append(started_block))
 
     def refused(why: str, *cells: Cell, jobs: int = 1, repetitions: int = 1) -> None:
@@ -305,7 +305,7 @@ def test_a_missing_build_ends_a_series_before_its_first_guest(
     built.setattr(kernel, "find", find_kernel)
     refused("there is no kernel of this configuration in", CELL)
     with pytest.raises(UsageError, match="there is no kernel"):
-        next(compare_runs.twice("own", [CELL], 1, 1))
+        next(compare_runs.run_twice("own", [CELL], 1, 1))
     assert started == []
     assert not (tmp_path / "out").exists()
 
@@ -316,7 +316,7 @@ def test_guests_start_while_they_fit_into_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, blocks: int
 ) -> None:
     """Four guests of 1 GB use all memory; unavailable cells use no memory."""
-    started: list[Block] = []
+    started: list[TrialBlock] = []
     monkeypatch.setattr(block, "run", lambda started_block, *_, **__: started.append(started_block))
     cells = (CELL, NOT_HERE)
     plan = series.plan(tmp_path / "out", "own", cells, estimate.LENGTH * blocks, resume=False)
@@ -328,13 +328,13 @@ def test_guests_start_while_they_fit_into_memory(
 def test_both_runs_of_a_cell_may_be_guests_at_a_time() -> None:
     for jobs, why in ((1, "a guest of 17404 MB"), (8, "2 guests at a time, which take up to 34808 MB")):
         with pytest.raises(UsageError, match=why):
-            next(compare_runs.twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
+            next(compare_runs.run_twice("own", [changed(body_bytes=1 << 30)], 1, jobs))
 
 
 def test_a_series_that_ends_early_has_its_record_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(plan: series.Plan, _: int, say: Any, **__: bool) -> None:
+    def run(plan: series.SeriesPlan, _: int, say: Any, **__: bool) -> None:
         missing_block = plan.missing[0]
         left(plan.out, missing_block)
         say(missing_block, series.rows(plan.out, missing_block.experiment), 1.0)

@@ -13,8 +13,8 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from testbed import setup, stacks
 from testbed.experiment.cell import Cell
 from testbed.stacks import archive, from_source
-from testbed.stacks.archive import Archive
-from testbed.stacks.from_source import Source
+from testbed.stacks.archive import SourceArchive
+from testbed.stacks.from_source import SourceStack
 from testbed.trials import block
 
 PROGRAM = """#!/bin/sh
@@ -38,8 +38,8 @@ REQUEST = {
 }
 
 
-def manifest(*build: tuple[str, ...]) -> Source:
-    return Source(
+def manifest(*build: tuple[str, ...]) -> SourceStack:
+    return SourceStack(
         build=build or (("mkdir", "{out}/bin"), ("cp", "{source}/client.sh", "{out}/bin/client")),
         program="bin/client",
         request=("{program}", "-j{jobs}", "{host}", "{ip}", "{port}", "{path}", "{roots}"),
@@ -204,13 +204,13 @@ new = "%s"
 """
     fetched = []
 
-    def fetch(archive: Archive, _: Path) -> Path:
+    def fetch(archive: SourceArchive, _: Path) -> Path:
         fetched.append(archive.package)
         return source
 
     monkeypatch.setattr(archive, "fetch", fetch)
 
-    def load(new: str) -> stacks.Stack:
+    def load(new: str) -> stacks.StackFile:
         (tmp_path / "own.toml").write_text(manifest % (64 * "0", new), encoding="utf-8")
         return stacks.load.__wrapped__(tmp_path)["own"]
 
@@ -244,7 +244,7 @@ def test_an_archive_with_another_hash_is_refused(tmp_path: Path, monkeypatch: py
     (tmp_path / "a-1.tar.gz").write_bytes(b"x")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    archived = Archive(package="a", release="1", sha256=64 * "0", folder="third", version="7")
+    archived = SourceArchive(package="a", release="1", sha256=64 * "0", folder="third", version="7")
     with pytest.raises(
         FirstflightError, match=r"Got +2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db0225871792"
     ):

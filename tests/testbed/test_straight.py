@@ -25,7 +25,7 @@ LOSS = find("iack-loss-server")
 def test_a_line_is_that_of_least_squares(
     points: list[tuple[float, float]], line: tuple[float, float] | None
 ) -> None:
-    found = rtt_lines.through(points)
+    found = rtt_lines.fit_line(points)
     assert line is None if found is None else (found.at_zero_ms, found.per_rtt) == pytest.approx(line)
 
 

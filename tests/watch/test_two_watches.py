@@ -14,7 +14,7 @@ import pytest
 
 from firstflight.run.run import Run
 from firstflight.settings import load
-from tests.campaign_loopback.world import FIRSTFLIGHT, World
+from tests.campaign_loopback.world import FIRSTFLIGHT, CampaignWorld
 from tests.segments import rows_of
 from tests.waiting import until
 from tests.watch.test_watch import MINUTE_S, SECOND_NS, records, settings, sql
@@ -22,7 +22,9 @@ from tests.watch.test_watch import MINUTE_S, SECOND_NS, records, settings, sql
 EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
 
-def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subprocess.Popen[str], Path]:
+def begin(
+    world: CampaignWorld, file: Path, seconds: int, *options: str
+) -> tuple[subprocess.Popen[str], Path]:
     """Start a watch for one period; return the process and run."""
     before = set(world.runs())
     watch = subprocess.Popen(
@@ -42,7 +44,7 @@ def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subpro
     return watch, run
 
 
-def test_a_watch_with_low_precedence_sends_only_while_no_other_is_active(world: World) -> None:
+def test_a_watch_with_low_precedence_sends_only_while_no_other_is_active(world: CampaignWorld) -> None:
     by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61000-61031"))
     hourly = settings(world, "hourly.toml", vantages=EAST.format("61032-61063"))
     # Probes planned before the pause leave at most half a second late, long before the other watch starts.
@@ -82,7 +84,7 @@ def test_a_watch_with_low_precedence_sends_only_while_no_other_is_active(world: 
 
 
 def test_a_watch_started_after_its_period_records_missed_slots(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: CampaignWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = settings(world, "missed.toml", vantages=EAST.format("61000-61031"))
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))
@@ -114,7 +116,7 @@ def test_a_watch_started_after_its_period_records_missed_slots(
 
 
 def test_a_watch_that_is_killed_and_tried_again_after_its_period_keeps_its_capture(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: CampaignWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = settings(world, "killed.toml", vantages=EAST.format("61000-61031"))
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests import record_rows, segments, stores
-from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World
+from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, CampaignWorld
 from tests.processes import halt, running
 from tests.waiting import until
 
@@ -31,7 +31,7 @@ PROBED = MINUTES * (len(NAMES) - 2 + OWNED_PER_MINUTE)
 COUNT = "SELECT count() AS slots, countIf(state = 'probed') AS probed FROM watch_slot"
 
 
-def settings(world: World, name: str, vantages: str | None = None) -> Path:
+def settings(world: CampaignWorld, name: str, vantages: str | None = None) -> Path:
     """Write settings for a watch: in four seconds, NAMES once and OWNED eight times."""
     (world.folder / "few.csv").write_text("".join(f"{domain}\n" for domain in NAMES))
     path = world.settings(name, vantages=vantages)
@@ -43,7 +43,7 @@ def settings(world: World, name: str, vantages: str | None = None) -> Path:
     return path
 
 
-def sql(world: World, query: str) -> list[dict[str, Any]]:
+def sql(world: CampaignWorld, query: str) -> list[dict[str, Any]]:
     """Query the store."""
     return stores.rows(world.store, query)
 
@@ -101,7 +101,7 @@ def second_is_answered(folder: Path) -> bool:
     return any(row["domain"] == OWNED and row["outcome"] == "coalesced" for row in rows)
 
 
-def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
+def test_a_watch_keeps_its_times_and_sees_a_server_change(world: CampaignWorld) -> None:
     file = settings(world, "w.toml")
     watch = subprocess.Popen(
         [
@@ -185,7 +185,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
     assert "cannot be resumed" in world.campaign("--resume", run.name).stderr
 
 
-def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) -> None:
+def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: CampaignWorld) -> None:
     before = set(world.runs())
     file = settings(world, "stalled.toml", vantages='[[vantage]]\nname = "east"\ninterface = "lo"\n')
     watch = subprocess.Popen(

@@ -14,15 +14,15 @@ pub const SIZE: usize = 1200;
 const SERVER_CID: usize = 4;
 
 /// An answer's two datagrams.
-pub struct Answer {
+pub struct AnswerDatagrams {
     pub ack: [u8; SIZE],
     pub hello: [u8; SIZE],
 }
 
-impl Answer {
+impl AnswerDatagrams {
     /// Creates an empty answer.
     pub fn new() -> Self {
-        Answer {
+        AnswerDatagrams {
             ack: [0; SIZE],
             hello: [0; SIZE],
         }
@@ -94,7 +94,7 @@ mod tests {
             write_crypto(w, 0, b"x")
         })
         .unwrap();
-        let mut answer = Answer::new();
+        let mut answer = AnswerDatagrams::new();
         answer.write(&datagram).unwrap();
         let server = Keys::new(&secret.server());
         let ack = parse_packet(&answer.ack, 0, 8).unwrap();

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::answer::Answer;
+use crate::answer::AnswerDatagrams;
 use crate::batch::{BATCH, Batch, Route};
 
 /// Pause before the next receive call when no message was pending.
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             })
         })
     } else {
-        let mut answer = Answer::new();
+        let mut answer = AnswerDatagrams::new();
         serve(options.listen, |message, route, answers, count| {
             answer.write(message).map_or(0, |()| {
                 answers.put(count, &answer.ack, route);

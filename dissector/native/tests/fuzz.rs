@@ -98,12 +98,15 @@ fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let whole = samples.iter().filter(|sample| is_capture(sample));
     match name {
         "capture" => whole.cloned().collect(),
-        "compressed" => whole.take(4).flat_map(|one| compressed(one)).collect(),
+        "compressed" => whole
+            .take(4)
+            .flat_map(|sample| compressed(sample))
+            .collect(),
         // The first bytes select how the rest is used, so any short samples are suitable.
         "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" | "padding" => {
             let short = samples.iter().filter(|sample| !is_capture(sample));
             short
-                .map(|one| one[..one.len().min(400)].to_vec())
+                .map(|sample| sample[..sample.len().min(400)].to_vec())
                 .collect()
         }
         // The captures have no unencrypted samples for these targets.

@@ -25,7 +25,7 @@ pub enum End {
 /// The end of one download. Times in microseconds from `started_at` (ns, UTC); `None`: did not happen, or this client
 /// does not measure it.
 #[derive(Debug, Default, Serialize)]
-pub struct Answer {
+pub struct ClientAnswer {
     pub end: End,
     pub detail: Option<String>,
     pub started_at: Option<u64>,
@@ -50,13 +50,13 @@ pub struct Answer {
     pub wire_bytes: Option<u64>,
 }
 
-impl Answer {
+impl ClientAnswer {
     /// Returns the answer to a request for an address that the client may not contact. `why` is one sentence.
     pub fn blocked(why: String) -> Self {
-        Answer {
+        ClientAnswer {
             end: End::Blocked,
             detail: Some(why),
-            ..Answer::default()
+            ..ClientAnswer::default()
         }
     }
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_blocked_address_is_not_zero_bytes() {
-        let line = serde_json::to_value(Answer::blocked("no".to_owned())).expect("JSON");
+        let line = serde_json::to_value(ClientAnswer::blocked("no".to_owned())).expect("JSON");
         assert_eq!(
             (&line["end"], &line["detail"]),
             (&"blocked".into(), &"no".into())

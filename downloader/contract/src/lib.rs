@@ -15,5 +15,5 @@ pub mod answer;
 pub mod program;
 pub mod request;
 
-pub use answer::{Answer, End};
+pub use answer::{ClientAnswer, End};
 pub use request::{Method, Request};

@@ -1,6 +1,6 @@
 //! A client as a program: its help and version, and the loop over requests.
 
-use crate::answer::Answer;
+use crate::answer::ClientAnswer;
 use crate::request::Request;
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -36,7 +36,7 @@ pub fn explains(
 
 /// Prints that the client is ready, and answers the requests on standard input, in order. `stack` is the name and the
 /// version of the QUIC stack, NAME/VERSION. Returns at the end of the input.
-pub fn serve(stack: &str, answer: impl FnMut(&Request) -> Answer) -> Result<(), Stopped> {
+pub fn serve(stack: &str, answer: impl FnMut(&Request) -> ClientAnswer) -> Result<(), Stopped> {
     exchange(io::stdin().lock(), io::stdout().lock(), stack, answer)
 }
 
@@ -44,7 +44,7 @@ fn exchange(
     input: impl BufRead,
     mut output: impl Write,
     stack: &str,
-    mut answer: impl FnMut(&Request) -> Answer,
+    mut answer: impl FnMut(&Request) -> ClientAnswer,
 ) -> Result<(), Stopped> {
     say(&mut output, &format!(r#"{{"ready":"{stack}"}}"#))?;
     for line in input.lines() {
@@ -74,10 +74,12 @@ mod tests {
 
     fn run(input: &str) -> (Result<(), Stopped>, Vec<serde_json::Value>) {
         let mut output = Vec::new();
-        let ended = exchange(input.as_bytes(), &mut output, "stack/1", |request| Answer {
-            end: End::Complete,
-            detail: Some(request.host.clone()),
-            ..Answer::default()
+        let ended = exchange(input.as_bytes(), &mut output, "stack/1", |request| {
+            ClientAnswer {
+                end: End::Complete,
+                detail: Some(request.host.clone()),
+                ..ClientAnswer::default()
+            }
         });
         let text = String::from_utf8(output).expect("UTF-8");
         let lines = text
@@ -110,7 +112,7 @@ mod tests {
     fn a_reader_that_is_gone_stops_the_client() {
         let mut full = [0_u8; 4];
         let ended = exchange(REQUEST.as_bytes(), &mut full[..], "stack/1", |_| {
-            Answer::default()
+            ClientAnswer::default()
         });
         assert!(matches!(ended, Err(Stopped::Output(why)) if why.starts_with("standard output: ")));
     }

@@ -5,7 +5,7 @@ use crate::observer::Observer;
 use crate::response::{self, Failed};
 use crate::socket::Socket;
 use firstflight_contract::answer::now_ns;
-use firstflight_contract::{Answer, End, Request};
+use firstflight_contract::{ClientAnswer, End, Request};
 use quiche::RecvInfo;
 use quiche::h3::{self, NameValue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,13 +21,13 @@ const HEADER_SECTION: u64 = 64 << 10;
 const BAD_CERTIFICATE: [u64; 6] = [0x12a, 0x12b, 0x12c, 0x12d, 0x12e, 0x130];
 
 /// Downloads, and returns how it ended. TLS secrets are appended to `keys`. `observer` sees the connection.
-pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) -> Answer {
+pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) -> ClientAnswer {
     let mut transfer = Transfer {
         request,
         begun: Instant::now(),
-        answer: Answer {
+        answer: ClientAnswer {
             started_at: Some(now_ns()),
-            ..Answer::default()
+            ..ClientAnswer::default()
         },
         stream: None,
         wire_bytes: 0,
@@ -48,7 +48,7 @@ pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) 
 struct Transfer<'a> {
     request: &'a Request,
     begun: Instant,
-    answer: Answer,
+    answer: ClientAnswer,
     stream: Option<u64>,
     /// Size of the received datagrams, with their headers.
     wire_bytes: u64,

@@ -19,7 +19,7 @@ mod socket;
 
 use crate::observer::Observer;
 use firstflight_contract::program::{self, Stopped};
-use firstflight_contract::{Answer, Request};
+use firstflight_contract::{ClientAnswer, Request};
 use firstflight_core::Failure;
 use firstflight_core::clock::Clock;
 use firstflight_core::policy::{Namespace, Policy, Refusal, Trust};
@@ -59,13 +59,13 @@ fn run(
     let clock = Clock::start();
     let keys = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from);
     let answer = |request: &Request| {
-        let refused = match policy.look_well(clock) {
+        let refused = match policy.look_until_complete(clock) {
             Trust::All => policy.check(request.ip, &request.host).err(),
             Trust::Ending | Trust::None => Some(Refusal::Unconfirmed),
         };
         match refused {
             None => download::run(request, keys.as_deref(), observer),
-            Some(refusal) => Answer::blocked(refusal.to_string()),
+            Some(refusal) => ClientAnswer::blocked(refusal.to_string()),
         }
     };
     program::serve(&format!("quiche/{quiche}"), answer).map_err(failure)

@@ -1,6 +1,6 @@
 //! Header sections and bodies of responses, without I/O. The data is untrusted: it is counted, truncated and compared.
 
-use firstflight_contract::{Answer, End, Method, Request};
+use firstflight_contract::{ClientAnswer, End, Method, Request};
 
 /// Why a download failed, with a message.
 pub type Failed = (End, String);
@@ -14,7 +14,7 @@ const LONGEST_HEADER: usize = 500;
 /// Processes a header section of (name, value) fields. Keeps the first section that is not informational (RFC 9110
 /// 15.2). Later sections are trailers and have no effect.
 pub fn take_headers<'a>(
-    answer: &mut Answer,
+    answer: &mut ClientAnswer,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
 ) -> Result<(), Failed> {
     if answer.http_version.is_some() {
@@ -57,7 +57,7 @@ pub fn take_headers<'a>(
 }
 
 /// Counts bytes of the body. Returns `Some` if the limit is reached.
-pub fn take_body(answer: &mut Answer, bytes: usize, request: &Request) -> Option<End> {
+pub fn take_body(answer: &mut ClientAnswer, bytes: usize, request: &Request) -> Option<End> {
     answer.body_bytes += bytes as u64;
     (answer.body_bytes >= request.max_bytes).then(|| {
         answer.body_bytes = request.max_bytes;
@@ -66,7 +66,7 @@ pub fn take_body(answer: &mut Answer, bytes: usize, request: &Request) -> Option
 }
 
 /// How a response ended, after the end of the stream.
-pub fn end(answer: &Answer, method: Method) -> Result<End, Failed> {
+pub fn end(answer: &ClientAnswer, method: Method) -> Result<End, Failed> {
     // In an answer to HEAD, Content-Length is the length that GET would return (RFC 9110 9.3.2).
     let Some(length) = answer.content_length.filter(|_| method == Method::Get) else {
         return Ok(End::Complete);
@@ -98,20 +98,20 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn section(fields: &[(&str, &str)]) -> Result<Answer, Failed> {
-        let mut answer = Answer::default();
+    fn section(fields: &[(&str, &str)]) -> Result<ClientAnswer, Failed> {
+        let mut answer = ClientAnswer::default();
         take(&mut answer, fields)?;
         Ok(answer)
     }
 
-    fn take(answer: &mut Answer, fields: &[(&str, &str)]) -> Result<(), Failed> {
+    fn take(answer: &mut ClientAnswer, fields: &[(&str, &str)]) -> Result<(), Failed> {
         let bytes = fields
             .iter()
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         take_headers(answer, bytes)
     }
 
-    fn headers(answer: &Answer) -> &BTreeMap<String, String> {
+    fn headers(answer: &ClientAnswer) -> &BTreeMap<String, String> {
         answer.headers.as_ref().expect("a header section")
     }
 
@@ -204,10 +204,10 @@ mod tests {
             (8, Some(7), Method::Get, Err(End::Failed)),
             (0, Some(7), Method::Head, Ok(End::Complete)),
         ] {
-            let answer = Answer {
+            let answer = ClientAnswer {
                 body_bytes: body,
                 content_length: length,
-                ..Answer::default()
+                ..ClientAnswer::default()
             };
             assert_eq!(end(&answer, method).map_err(|(end, _)| end), expected);
         }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_body_ends_at_the_limit() {
         let request = crate::tests::request(10);
-        let mut answer = Answer::default();
+        let mut answer = ClientAnswer::default();
         assert_eq!(take_body(&mut answer, 9, &request), None);
         assert_eq!(take_body(&mut answer, 5, &request), Some(End::Limit));
         assert_eq!(answer.body_bytes, 10);

@@ -77,13 +77,13 @@ pub struct Endpoint {
     pub alpn: String,
     /// The answer to requests; `None`: requests are never answered.
     #[serde(default)]
-    pub http: Option<Answer>,
+    pub http: Option<AnswerConfig>,
 }
 
 /// The answer to a request, for any method and path.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct AnswerConfig {
     pub status: u16,
     /// Names and values of the header section, in order.
     pub headers: Vec<(String, String)>,

@@ -9,7 +9,9 @@ pub mod launch;
 pub mod release;
 pub mod serve;
 
-pub use config::{Answer, CertificateFiles, Config, ConfigError, Endpoint, Routes, Transport};
+pub use config::{
+    AnswerConfig, CertificateFiles, Config, ConfigError, Endpoint, Routes, Transport,
+};
 pub use release::Releases;
 pub use serve::{Arrival, DATAGRAM_BYTES, Host, ServeError, Sockets, serve};
 

@@ -17,7 +17,7 @@ class CertificateFiles(BaseModel):
     key: Path
 
 
-class Answer(BaseModel):
+class AnswerConfig(BaseModel):
     """The answer to a request, for any method and path."""
 
     model_config = ConfigDict(extra="forbid")
@@ -44,7 +44,7 @@ class EndpointConfig(BaseModel):
     delay_us: int | None
     certificate: str
     alpn: str = "h3"  # empty: no protocol
-    http: Answer | None = None  # `None`: requests are never answered
+    http: AnswerConfig | None = None  # `None`: requests are never answered
 
     @property
     def delay_s(self) -> float:

@@ -28,7 +28,7 @@ from aioquic.quic.events import HandshakeCompleted, QuicEvent, StreamDataReceive
 from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
 from pydantic import ValidationError
 
-from lab.stacks.aioquic.config import Answer, CertificateFiles, EndpointConfig, ServerConfig, read
+from lab.stacks.aioquic.config import AnswerConfig, CertificateFiles, EndpointConfig, ServerConfig, read
 
 IDLE_S = 5.0
 LEAD_S = 0.005
@@ -73,7 +73,7 @@ class HeldConnection(QuicConnection):
         except (tls.Alert, ValueError):
             return None
 
-    def let_go(self, certificate: QuicConfiguration, alpn: str) -> None:
+    def resume(self, certificate: QuicConfiguration, alpn: str) -> None:
         """Pass the retained bytes to TLS, which answers with this certificate and protocol."""
         self.tls.certificate = certificate.certificate
         self.tls.certificate_chain = certificate.certificate_chain
@@ -137,7 +137,7 @@ class HeldProtocol(QuicConnectionProtocol):
                 delay_s = (answer.delay_us or 0) / 1e6
                 self._loop.call_later(delay_s, self._respond, http_event.stream_id, answer)
 
-    def _respond(self, stream: int, answer: Answer) -> None:
+    def _respond(self, stream: int, answer: AnswerConfig) -> None:
         if self._http is not None:
             self._http.send_headers(stream, answer.fields, end_stream=not answer.body_bytes)
             if answer.body_bytes:
@@ -160,17 +160,17 @@ class HeldProtocol(QuicConnectionProtocol):
         self._loop.call_at(release - LEAD_S, self._prepare, certificate, release)
 
     def _prepare(self, certificate: QuicConfiguration, release: float) -> None:
-        self._let_go(certificate)
+        self._resume(certificate)
         self._prepared = self._held_quic.datagrams_to_send(now=self._loop.time())
         self._loop.call_at(release, self._release, certificate)
 
-    def _let_go(self, certificate: QuicConfiguration) -> None:
+    def _resume(self, certificate: QuicConfiguration) -> None:
         assert self._endpoint is not None
-        self._held_quic.let_go(certificate, self._endpoint.alpn)
+        self._held_quic.resume(certificate, self._endpoint.alpn)
 
     def _release(self, certificate: QuicConfiguration) -> None:
         if self._held_quic.held:
-            self._let_go(certificate)
+            self._resume(certificate)
         for data, addr in self._prepared:
             cast(asyncio.DatagramTransport, self._transport).sendto(data, addr)
         self._prepared = []

@@ -15,7 +15,7 @@ from reports.dashboard.asking.fair_queue import FairQueue, TooManyWait
 from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.asking.served import ServedStore
 from reports.dashboard.limits import Allowances
-from store.base import Limits
+from store.base import QueryLimits
 from store.url import ServerLocation
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
@@ -48,7 +48,7 @@ class Asker:
     """
 
     def __init__(
-        self, limits: Limits, served: ServedStore | None = None, allowances: Allowances | None = None
+        self, limits: QueryLimits, served: ServedStore | None = None, allowances: Allowances | None = None
     ) -> None:
         self.limits = limits
         self._served = served or ServedStore()
@@ -139,7 +139,7 @@ class _Worker:
         )
         return cls(location, process)
 
-    async def ask(self, question: Question, limits: Limits) -> tuple[dict[str, str], bytes]:
+    async def ask(self, question: Question, limits: QueryLimits) -> tuple[dict[str, str], bytes]:
         """Return the head and the content of the answer. OSError, EOFError or ValueError if that fails."""
         self.asked += 1
         assert self.process.stdin is not None and self.process.stdout is not None

@@ -17,7 +17,7 @@ FRESH_S = 2.0
 
 
 @dataclass(frozen=True)
-class Newest:
+class StoreState:
     """The state of the store: `stamp` changes with every load.
 
     Days are UTC: `first_day` is the first with probes, `last_day` the last with any measurement; `None`
@@ -45,9 +45,9 @@ class Watcher:
         self._asker = asker
         self._asking = asyncio.Lock()
         self._until = 0.0
-        self._newest: Newest | None = None
+        self._newest: StoreState | None = None
 
-    async def newest(self) -> Newest:
+    async def newest(self) -> StoreState:
         """Return the state of the store. NoAnswer if the store does not answer."""
         async with self._asking:
             if self._newest is None or time.monotonic() >= self._until:
@@ -55,7 +55,7 @@ class Watcher:
                 self._until = time.monotonic() + FRESH_S
             return self._newest
 
-    async def _asked(self, before: Newest | None) -> Newest:
+    async def _asked(self, before: StoreState | None) -> StoreState:
         (row,) = await self._rows("newest_load")
         stamp = "-".join(str(value) for value in row.values())
         if before is not None and before.stamp == stamp:
@@ -64,7 +64,7 @@ class Watcher:
         known = await self._rows("known_names", rolled_up=rolled_up)
         days = [date.fromisoformat(entry[key]) for entry in known for key in ("first_day", "last_day")]
         has = {"watch": "planned_probes", "downloads": "downloads", "handshakes": "handshakes"}
-        return Newest(
+        return StoreState(
             stamp=stamp,
             data_until=_time_text(row["data_until_ms"]),
             cdns=tuple(entry["name"] for entry in known if entry["kind"] == "cdn"),

@@ -18,7 +18,7 @@ from functools import partial
 from firstflight.system import children, lock
 from reports.dashboard.asking.faults import NoAnswer
 from store import find
-from store.location import EmbeddedLocation, nothing_there
+from store.location import EmbeddedLocation, no_tables
 from store.served_address import LOCK
 from store.url import ServerLocation
 
@@ -50,7 +50,7 @@ class ServedStore:
         if isinstance(place, ServerLocation):
             return place
         if place.empty:
-            raise NoAnswer("store", nothing_there(place))
+            raise NoAnswer("store", no_tables(place))
         found = place.served()
         if found is not None:
             return found
@@ -101,7 +101,7 @@ class ServedStore:
         self._started_at = asyncio.get_running_loop().time()
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cli", "store", "serve", "--port", "0"),
-            env=os.environ | {"FIRSTFLIGHT_STORE": place.shown},
+            env=os.environ | {"FIRSTFLIGHT_STORE": place.public_url},
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the dashboard, which stops it

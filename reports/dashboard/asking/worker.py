@@ -16,7 +16,7 @@ from firstflight.errors import FirstflightError
 from reports import query
 from reports.dashboard.asking.faults import NoAnswer
 from store import find
-from store.base import Limits
+from store.base import QueryLimits
 from store.errors import LIMIT_CODES, OUT_OF_TIME, StoreError, StoreHeld, StoreUnreachable
 from store.location import EmbeddedLocation
 from store.remote import ServerStore
@@ -31,15 +31,15 @@ def fault_of(error: FirstflightError) -> str:
     return "busy" if isinstance(error, StoreHeld | StoreUnreachable) else "store"
 
 
-class Answers:
+class QueryAnswerer:
     """The open store, and the answers to questions."""
 
     def __init__(self) -> None:
         self._store: ServerStore | None = None
 
-    def to(self, question: dict[str, Any]) -> bytes:
+    def answer(self, question: dict[str, Any]) -> bytes:
         """Return the answer. FirstflightError or NoAnswer if that fails."""
-        store = self._opened(Limits(**question["limits"]))
+        store = self._opened(QueryLimits(**question["limits"]))
         try:
             asks = (question["name"], question["given"], question["output_format"])
             return query.asked_of(store, *asks, rolled_up=question["rolled_up"]).content
@@ -53,7 +53,7 @@ class Answers:
             self._store.close()
             self._store = None
 
-    def _opened(self, limits: Limits) -> ServerStore:
+    def _opened(self, limits: QueryLimits) -> ServerStore:
         if self._store is None:
             location = find()
             if isinstance(location, EmbeddedLocation):
@@ -67,19 +67,19 @@ class Answers:
 
 def serve(questions: BinaryIO, out: BinaryIO) -> None:
     """Answer questions until the input ends."""
-    answers = Answers()
+    answerer = QueryAnswerer()
     for line in questions:
         head: dict[str, Any] = {}
         content = b""
         try:
-            content = answers.to(json.loads(line))
+            content = answerer.answer(json.loads(line))
         except NoAnswer as error:
             head = {"fault": error.fault, "message": str(error)}
         except FirstflightError as error:
             head = {"fault": fault_of(error), "message": str(error)}
         out.write(json.dumps(head | {"bytes": len(content)}).encode() + b"\n" + content)
         out.flush()
-    answers.close()
+    answerer.close()
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ PROXY = "127.0.0.1"
 _REFUSALS = 64
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """A connection that closes if no request arrives, or the client does not read, in time."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Connection(H11Protocol):
         others = (
             connection
             for connection in self.connections
-            if isinstance(connection, Connection) and connection is not self
+            if isinstance(connection, HttpConnection) and connection is not self
         )
         waiting = [
             connection for connection in others if connection.waits and not connection.transport.is_closing()

@@ -58,7 +58,7 @@ class Sending:
                 del self._running[client]
 
     async def _answer(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(self, client, scope, receive, send)
+        answer = _SentAnswer(self, client, scope, receive, send)
         limit = asyncio.timeout(ANSWER_S)
         answer.limit = limit
         try:
@@ -90,7 +90,7 @@ class Sending:
         self._rate.charge(client, time.monotonic(), size)
 
 
-class _Answer:
+class _SentAnswer:
     """An answer that is being sent."""
 
     limit: asyncio.Timeout

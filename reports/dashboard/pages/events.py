@@ -25,7 +25,7 @@ LONGEST_S = 3600.0
 _ALIVE_S = 15.0
 
 
-class Events:
+class EventStream:
     """Sends `newest` events to each open browser, until `end`."""
 
     def __init__(self, watcher: Watcher, *, public: bool = False) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from firstflight.errors import UsageError
 from reports import query
-from reports.dashboard.asking.newest import Newest
+from reports.dashboard.asking.newest import StoreState
 
 FIELDS: Mapping[str, Sequence[str]] = {
     "overview": ("since", "until", "vantage", "cdn", "top", "step"),
@@ -51,13 +51,13 @@ class Filters:
         """The lengths for a period that the page offers."""
         return WATCH_STEPS if self.page == "watch" else STEPS
 
-    def kept(self, page: str) -> str:
+    def query_string(self, page: str) -> str:
         """Return the query string for another page with the same filters: empty, or `?...`."""
         shared = {key: value for key, value in self.given.items() if key in FIELDS[page]}
         return f"?{urlencode(shared)}" if shared else ""
 
 
-def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filters:
+def parsed(page: str, items: Sequence[tuple[str, str]], newest: StoreState) -> Filters:
     """Return the filters in an address; empty ones have their defaults. UsageError for an invalid filter."""
     given: dict[str, str] = {}
     for key, value in items:
@@ -88,12 +88,12 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _last(page: str, newest: Newest) -> date:
+def _last(page: str, newest: StoreState) -> date:
     """Return the default last day: the last one with rows for the page, else with any rows."""
     return newest.days[page][1] if page in newest.days else newest.last_day or _today()
 
 
-def _first(page: str, until: date, newest: Newest) -> date:
+def _first(page: str, until: date, newest: StoreState) -> date:
     """Return the default first day: for watches a week, for a name everything, else a year."""
     if page in _DAYS:
         return until - timedelta(days=_DAYS[page] - 1)

@@ -17,9 +17,9 @@ from reports import panel as panels
 from reports.dashboard import html
 from reports.dashboard.asking.asker import Asker, Question
 from reports.dashboard.asking.faults import STATUS, NoAnswer
-from reports.dashboard.asking.newest import Newest, Watcher
-from reports.dashboard.pages import drawn, filters, run_reports
-from reports.dashboard.pages.kept import Kept, Page
+from reports.dashboard.asking.newest import StoreState, Watcher
+from reports.dashboard.pages import filters, panel_table, run_reports
+from reports.dashboard.pages.page_cache import CachedPage, PageCache
 from reports.panel import Panel
 
 TITLES = {
@@ -37,12 +37,12 @@ _EMPTY = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPanel:
     """A panel on a page: the table or an error, and the query's parameters as part of an address."""
 
     panel: Panel
     link: str
-    table: drawn.Table | None = None
+    table: panel_table.PanelTable | None = None
     fault: str = ""
     status: int = 200
 
@@ -55,10 +55,10 @@ class Shown:
 class Pages:
     """Answers the pages, from the store or from the cache."""
 
-    def __init__(self, asker: Asker, watcher: Watcher, kept: Kept) -> None:
+    def __init__(self, asker: Asker, watcher: Watcher, page_cache: PageCache) -> None:
         self._asker = asker
         self._watcher = watcher
-        self._kept = kept
+        self._page_cache = page_cache
 
     async def overview(self, request: Request) -> Response:
         """`/`: shares by CDN, changes, probes and coverage by vantage point."""
@@ -99,19 +99,19 @@ class Pages:
         except UsageError as error:
             raise HTTPException(STATUS["parameter"], str(error)) from error
 
-        async def make() -> Page:
+        async def make() -> CachedPage:
             return await self._made(page, fixed, page_filters, newest)
 
         address = f"{request.url.path}?{urlencode(sorted(page_filters.given.items()))}"
-        cached_page = await self._kept.page(address, newest.stamp, make)
+        cached_page = await self._page_cache.page(address, newest.stamp, make)
         return HTMLResponse(cached_page.content, cached_page.status)
 
     async def _made(
-        self, page: str, fixed: Mapping[str, str], parsed_filters: filters.Filters, newest: Newest
-    ) -> Page:
+        self, page: str, fixed: Mapping[str, str], parsed_filters: filters.Filters, newest: StoreState
+    ) -> CachedPage:
         page_filters = {**parsed_filters.asked, **fixed}
         if page in _EMPTY and page not in newest.tables:
-            shown: Sequence[Shown] = []
+            shown: Sequence[ShownPanel] = []
         else:
             # Panels with the same query and values share its answer.
             answers: dict[tuple[str, str], asyncio.Task[bytes]] = {}
@@ -145,26 +145,26 @@ class Pages:
             to=filters.address,
             report=run_reports.address,
         )
-        return Page(rendered.encode(), status)
+        return CachedPage(rendered.encode(), status)
 
-    async def _summary(self, newest: Newest) -> list[drawn.Number]:
+    async def _summary(self, newest: StoreState) -> list[panel_table.Number]:
         """Return the numbers of the newest run; empty without a run, or without an answer."""
         question = Question("run_summary", {"run": "newest"}, "JSONEachRow", newest.rolled_up)
         try:
             answer = await self._asker.answer(question)
         except NoAnswer:
             return []
-        return drawn.summary(json.loads(answer)) if answer.strip() else []
+        return panel_table.summary(json.loads(answer)) if answer.strip() else []
 
     async def _shown(
         self,
         panel: Panel,
         page_filters: Mapping[str, str],
         answers: dict[tuple[str, str], asyncio.Task[bytes]],
-        newest: Newest,
-    ) -> Shown:
+        newest: StoreState,
+    ) -> ShownPanel:
         given = panel.given(page_filters)
-        shown = Shown(panel, urlencode(given))
+        shown = ShownPanel(panel, urlencode(given))
         key = (panel.query, shown.link)
         if key not in answers:
             question = Question(panel.query, given, "JSONCompact", newest.rolled_up)
@@ -176,11 +176,11 @@ class Pages:
         return replace(shown, table=await asyncio.to_thread(_table, panel, answer, {**page_filters, **given}))
 
 
-def _table(panel: Panel, answer: bytes, page_filters: Mapping[str, str]) -> drawn.Table:
-    return drawn.table(panel, json.loads(answer), page_filters)
+def _table(panel: Panel, answer: bytes, page_filters: Mapping[str, str]) -> panel_table.PanelTable:
+    return panel_table.table(panel, json.loads(answer), page_filters)
 
 
-def _refuse_unknown(page: str, fixed: Mapping[str, str], newest: Newest) -> None:
+def _refuse_unknown(page: str, fixed: Mapping[str, str], newest: StoreState) -> None:
     """Raise HTTPException for a CDN or vantage point that the store has no probes of."""
     known = {"cdn": newest.cdns, "vantage": newest.vantages}
     kind = {"cdn": "CDN", "vantage": "vantage point"}

@@ -55,7 +55,7 @@ async def page(request: Request) -> Response:
     output_format, media_type = _FILES.get(ending, ("JSONCompact", "text/html"))
     try:
         given = parameters(named_query, request.query_params.multi_items())
-        if ending or not lacking(named_query, given):
+        if ending or not missing_parameters(named_query, given):
             text = named_query.rendered(given, Dialect(DATABASE))
             content = await asker.answer(Question(name, given, output_format))
     except UsageError as error:
@@ -102,7 +102,7 @@ def parameters(named_query: query.NamedQuery, items: Sequence[tuple[str, str]]) 
     return given
 
 
-def lacking(named_query: query.NamedQuery, given: Mapping[str, str]) -> list[str]:
+def missing_parameters(named_query: query.NamedQuery, given: Mapping[str, str]) -> list[str]:
     """Return the required parameters if no value is given: the page is then an empty form."""
     if given:
         return []

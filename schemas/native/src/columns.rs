@@ -9,15 +9,15 @@
 /// columns! {
 ///     /// Who answered, and when.
 ///     #[derive(Default)]
-///     pub struct Answer<'a> {
+///     pub struct ProbeRow<'a> {
 ///         ip: &'a str,
 ///         /// Microseconds.
 ///         ack_us: Option<i64>,
 ///     }
 /// }
-/// let [ip, ack_us] = Answer::columns()[..] else { panic!() };
+/// let [ip, ack_us] = ProbeRow::columns()[..] else { panic!() };
 /// assert_eq!((ip.name, ip.nullable, ack_us.nullable), ("ip", false, true));
-/// let _ = Answer { ip: "192.0.2.1", ..Answer::default() };
+/// let _ = ProbeRow { ip: "192.0.2.1", ..ProbeRow::default() };
 /// ```
 #[macro_export]
 macro_rules! columns {

@@ -3,7 +3,7 @@
 use crate::http;
 use firstflight_contract::answer::now_ns;
 use firstflight_contract::program::{self, Stopped};
-use firstflight_contract::{Answer, End, Request};
+use firstflight_contract::{ClientAnswer, End, Request};
 use ipnet::IpNet;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -101,7 +101,7 @@ fn answer_all(
         if networks.iter().any(|network| network.contains(&request.ip)) {
             answered(&exchange, request)
         } else {
-            Answer::blocked(format!("{} is in no network of allow-net", request.ip))
+            ClientAnswer::blocked(format!("{} is in no network of allow-net", request.ip))
         }
     };
     program::serve(stack, answer).map_err(text)
@@ -146,14 +146,14 @@ fn is_allowable(network: &IpNet) -> bool {
 fn answered(
     exchange: impl Fn(&Request, &mut Progress) -> Result<(), Failure>,
     request: &Request,
-) -> Answer {
+) -> ClientAnswer {
     let mut progress = Progress::new();
     let started_at = now_ns();
     let (end, detail) = match exchange(request, &mut progress) {
         Ok(()) => (End::Complete, None),
         Err((end, detail)) => (end, Some(detail)),
     };
-    Answer {
+    ClientAnswer {
         end,
         detail,
         started_at: Some(started_at),
@@ -161,7 +161,7 @@ fn answered(
         duration_us: Some(progress.ended_us.unwrap_or_else(|| progress.elapsed_us())),
         status: progress.response.response().map(|found| found.status),
         body_bytes: progress.response.content_bytes(),
-        ..Answer::default()
+        ..ClientAnswer::default()
     }
 }
 

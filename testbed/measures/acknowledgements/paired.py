@@ -14,7 +14,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class Compared:
+class PairedDifference:
     """The second cell compared with the first: `p` is the probability of the two-sided sign test."""
 
     pairs: int
@@ -29,14 +29,14 @@ class Compared:
         return 1 if self.median_ms > 0 else -1
 
 
-def compare(first: Sequence[Row], second: Sequence[Row]) -> Compared | None:
+def compare(first: Sequence[Row], second: Sequence[Row]) -> PairedDifference | None:
     """Return how the transfer times differ; `None` if no repetition was completed in both cells."""
     times = [{row["repetition"]: row["transfer_us"] for row in done(rows)} for rows in (first, second)]
     common = sorted(times[0].keys() & times[1].keys())
     differences = [times[1][number] - times[0][number] for number in common]
     if not differences:
         return None
-    return Compared(len(common), median(differences) / 1000, sign_test(differences))
+    return PairedDifference(len(common), median(differences) / 1000, sign_test(differences))
 
 
 def sign_test(differences: Sequence[float]) -> float:

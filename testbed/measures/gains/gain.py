@@ -32,7 +32,7 @@ _CONDITIONS = (
 )
 
 
-class Published(OfPaper):
+class PublishedTime(OfPaper):
     """The published median time to first byte for a cell."""
 
     client: str = Field(description="The client.")
@@ -58,7 +58,7 @@ class Fitted(OfPaper):
 class Gains(GainExperiment):
     """The gain of instant ACK: pairs of cells that differ in the answer."""
 
-    published: tuple[Published, ...] = Field(default=(), description="Published medians.")
+    published: tuple[PublishedTime, ...] = Field(default=(), description="Published medians.")
     fitted: tuple[Fitted, ...] = Field(default=(), description="Published lines over the RTT.")
     crossing: bool = Field(
         default=False, description="Also print the RTT below which an instant ACK costs time."

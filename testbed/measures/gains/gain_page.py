@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.tables.columns import Column
+from reports.tables.columns import PrintedColumn
 from testbed.measures.gains import rtt_lines, trend
 from testbed.measures.gains.gain import SAME_MS, Gain, Gains, Judged
-from testbed.summary import UNAVAILABLE, Check, Page, between, number, page
+from testbed.summary import UNAVAILABLE, Check, SummaryPage, number, page, range_text
 
 _UNAVAILABLE = "unavailable"
 
 
-def summary(experiment: Gains, lines: Sequence[Gain], judged: Judged) -> Page:
+def summary(experiment: Gains, lines: Sequence[Gain], judged: Judged) -> SummaryPage:
     """Return the summary of pairs of cells."""
     available = [line for line in lines if not line.outcomes.startswith(_UNAVAILABLE)]
     missing = sorted({line.client for line in lines} - {line.client for line in available})
@@ -109,7 +109,7 @@ def _crossings(lines: Sequence[Gain]) -> list[str]:
     return sentences
 
 
-def _columns(lines: Sequence[Gain], judged: Judged) -> list[Column]:
+def _columns(lines: Sequence[Gain], judged: Judged) -> list[PrintedColumn]:
     numbers = (
         ("WFC\n", f"wfc_{judged.time}_ms"),
         ("IACK\n", f"iack_{judged.time}_ms"),
@@ -121,14 +121,17 @@ def _columns(lines: Sequence[Gain], judged: Judged) -> list[Column]:
         ("\ngain", "published_gain_ms"),
     )
     more = [line.more or "-" for line in lines]
-    ranges = [between(line.published_low_ms, line.published_high_ms) for line in lines]
+    ranges = [range_text(line.published_low_ms, line.published_high_ms) for line in lines]
     return [
-        Column("server\n", [line.server for line in lines], right=False),
-        Column("client\n", [line.client for line in lines], right=False),
-        Column("RTT\n", [f"{line.rtt_ms:g}" for line in lines]),
-        *([Column("cell\n", more, right=False)] if any(line.more for line in lines) else []),
-        *(Column(title, [number(getattr(line, name), 1) for line in lines]) for title, name in numbers),
-        *([Column("\nrange", ranges)] if any(text != "-" for text in ranges) else []),
-        Column("trials done\nWFC", [f"{line.wfc_done}/{line.wfc_trials}" for line in lines]),
-        Column("\nIACK", [f"{line.iack_done}/{line.iack_trials}" for line in lines]),
+        PrintedColumn("server\n", [line.server for line in lines], right=False),
+        PrintedColumn("client\n", [line.client for line in lines], right=False),
+        PrintedColumn("RTT\n", [f"{line.rtt_ms:g}" for line in lines]),
+        *([PrintedColumn("cell\n", more, right=False)] if any(line.more for line in lines) else []),
+        *(
+            PrintedColumn(title, [number(getattr(line, name), 1) for line in lines])
+            for title, name in numbers
+        ),
+        *([PrintedColumn("\nrange", ranges)] if any(text != "-" for text in ranges) else []),
+        PrintedColumn("trials done\nWFC", [f"{line.wfc_done}/{line.wfc_trials}" for line in lines]),
+        PrintedColumn("\nIACK", [f"{line.iack_done}/{line.iack_trials}" for line in lines]),
     ]

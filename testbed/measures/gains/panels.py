@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.numbers.compared import Panel, Series, series
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
 from reports.numbers.gridded import Map, Maps
 from testbed.measures.gains.gain import SAME_MS, Gain, Gains, Judged
 
 
-def panels(lines: Sequence[Gain], judged: Judged) -> list[Panel]:
+def panels(lines: Sequence[Gain], judged: Judged) -> list[ComparisonPanel]:
     """Return a panel for each server: times of both answers, or the gain over several RTTs.
 
     With several RTTs, pairs of the same stacks that differ in other conditions get separate panels.
@@ -23,14 +23,14 @@ def panels(lines: Sequence[Gain], judged: Judged) -> list[Panel]:
         title = f"server {server}" + (f", {more}" if more else "")
         if many:
             curves = _over_rtt([line for line in group if line.wfc_done and line.iack_done], judged.gain)
-            figure.append(Panel(title, judged.gain_axis, curves, "RTT [ms]"))
+            figure.append(ComparisonPanel(title, judged.gain_axis, curves, "RTT [ms]"))
             continue
-        dots: list[Series] = []
+        dots: list[ComparisonSeries] = []
         for answer, name in (("wfc", "WFC"), ("iack", "IACK")):
             ours, theirs = f"{answer}_{judged.time}_ms", f"published_{answer}_ms"
             dots += series(name, [(_pair(line), getattr(line, ours)) for line in group])
             dots += series(name, [(_pair(line), getattr(line, theirs)) for line in group], published=True)
-        figure.append(Panel(title, judged.axis, tuple(dots)))
+        figure.append(ComparisonPanel(title, judged.axis, tuple(dots)))
     return figure
 
 
@@ -61,8 +61,8 @@ def _pair(line: Gain) -> str:
     return f"{line.client}, {line.more}" if line.more else line.client
 
 
-def _over_rtt(lines: Sequence[Gain], name: str) -> tuple[Series, ...]:
-    curves: list[Series] = []
+def _over_rtt(lines: Sequence[Gain], name: str) -> tuple[ComparisonSeries, ...]:
+    curves: list[ComparisonSeries] = []
     for client in sorted({line.client for line in lines}):
         group = [line for line in lines if line.client == client]
         curves += series(client, [(line.rtt_ms, getattr(line, name)) for line in group])

@@ -29,7 +29,7 @@ class Straight:
         return (other.at_zero_ms - self.at_zero_ms) / (self.per_rtt - other.per_rtt)
 
 
-def through(points: Sequence[tuple[float, float]]) -> Straight | None:
+def fit_line(points: Sequence[tuple[float, float]]) -> Straight | None:
     """Return the least-squares line through times over RTTs; `None` if all points have the same RTT."""
     if len({rtt_ms for rtt_ms, _ in points}) < 2:
         return None
@@ -89,7 +89,7 @@ def _our_line(published: Fitted, gains: Sequence[Gain]) -> tuple[Straight | None
         for gain in gains
         if gain.rtt_ms in published.rtt_ms and getattr(gain, name) is not None
     ]
-    return through([point for _, point in points]), len({client for client, _ in points})
+    return fit_line([point for _, point in points]), len({client for client, _ in points})
 
 
 def _published_text(text: str, shown: bool) -> str:

@@ -21,7 +21,7 @@ LONGEST_DRAWN = 40
 
 
 @dataclass(frozen=True)
-class Distribution:
+class SendingDistribution:
     """The gaps and trains in a cell's trials together.
 
     `gaps`: percent of the gaps up to 0, 0.01, ... 2 ms. `trains`: percent of the packets by train length.
@@ -44,7 +44,7 @@ class Distribution:
         return [(float(length), percent) for length, percent in enumerate(accumulate(shares), start=1)]
 
 
-def of_trials(folder: Path, rows: Sequence[Row]) -> Distribution | None:
+def of_trials(folder: Path, rows: Sequence[Row]) -> SendingDistribution | None:
     """Return the distribution over `rows`, the completed trials in a cell of the experiment in `folder`.
 
     `None` without trials, or if their captures were not kept.
@@ -63,7 +63,9 @@ def of_trials(folder: Path, rows: Sequence[Row]) -> Distribution | None:
             length, share = part.split(":")
             weight = 100 * float(share) * flow["packets"] / packets
             trains[int(length)] = trains.get(int(length), 0.0) + weight
-    return Distribution(tuple(100 * sum(counts) / between for counts in zip(*gaps, strict=True)), trains)
+    return SendingDistribution(
+        tuple(100 * sum(counts) / between for counts in zip(*gaps, strict=True)), trains
+    )
 
 
 def _flows(file: Path, repetitions: set[int]) -> list[Row]:

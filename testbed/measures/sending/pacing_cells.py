@@ -16,7 +16,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.path_part import Qdisc
 from testbed.experiment.published import OfPaper
 from testbed.measures.sending import distributions
-from testbed.measures.sending.distributions import Distribution
+from testbed.measures.sending.distributions import SendingDistribution
 from testbed.trials.cell_rows import by_cell, column, done, median_of
 from testbed.trials.trial_row import Row
 
@@ -73,7 +73,7 @@ class Paced:
     gap_p50_us: float | None
     longest_train: float | None
     published: PacedResult | None
-    distribution: Distribution | None = None
+    distribution: SendingDistribution | None = None
 
     @property
     def buffers(self) -> str:

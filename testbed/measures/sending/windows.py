@@ -11,7 +11,7 @@ _GROWTH_BYTES = 2 * 1350
 
 
 @dataclass(frozen=True)
-class Window:
+class CongestionWindow:
     """A congestion window at a time in ns: the bytes, and the number of packets lost until then."""
 
     time_ns: int
@@ -19,7 +19,9 @@ class Window:
     lost: int
 
 
-def reduced(windows: Sequence[Window]) -> Iterator[tuple[Window, Window | None]]:
+def reductions(
+    windows: Sequence[CongestionWindow],
+) -> Iterator[tuple[CongestionWindow, CongestionWindow | None]]:
     """Yield each reduction, and the rollback of the window before the next reduction, or `None`.
 
     quiche 0.30 rolls back if it lost fewer packets than a fifth of the window
@@ -37,10 +39,10 @@ def reduced(windows: Sequence[Window]) -> Iterator[tuple[Window, Window | None]]
         yield after, next(back, None)
 
 
-def rolling_ns(windows: Sequence[Window]) -> int:
+def rolling_ns(windows: Sequence[CongestionWindow]) -> int:
     """Return the longest time, in ns, in which every reduction was rolled back to the same window."""
     longest = begun = size = 0
-    for reduction, back in reduced(windows):
+    for reduction, back in reductions(windows):
         if back is None:
             size = 0
             continue

@@ -1,6 +1,6 @@
 //! The endpoint in a server's configuration, checked at the start.
 
-use firstflight_listener::{Answer, CertificateFiles, Config, Endpoint, Transport};
+use firstflight_listener::{AnswerConfig, CertificateFiles, Config, Endpoint, Transport};
 use std::time::Duration;
 
 /// The only protocol of these servers.
@@ -23,7 +23,7 @@ pub struct Behaviour {
     pub delay: Duration,
     pub certificate: CertificateFiles,
     /// The answer to requests; `None`: requests get no answer.
-    pub http: Option<Answer>,
+    pub http: Option<AnswerConfig>,
     pub transport: Transport,
 }
 

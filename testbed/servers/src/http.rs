@@ -1,7 +1,7 @@
 //! The HTTP/3 bytes from a server (RFC 9114): SETTINGS after the handshake, and the response.
 
 use bytes::Bytes;
-use firstflight_listener::Answer;
+use firstflight_listener::AnswerConfig;
 use firstflight_wire::Writer;
 use firstflight_wire::http3::{write_control_stream, write_request};
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub fn control() -> Result<Vec<u8>, String> {
 }
 
 /// Returns the declared response; errors are one sentence.
-pub fn response(answer: &Answer) -> Result<Response, String> {
+pub fn response(answer: &AnswerConfig) -> Result<Response, String> {
     let status = answer.status.to_string();
     let declared = answer.headers.iter();
     let fields: Vec<(&str, &str)> = std::iter::once((":status", status.as_str()))
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
     use firstflight_wire::http3::ResponseStream;
 
-    fn answer(name: &str) -> Answer {
-        Answer {
+    fn answer(name: &str) -> AnswerConfig {
+        AnswerConfig {
             status: 204,
             headers: vec![(name.to_owned(), "b".to_owned())],
             delay_us: Some(7),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import FirstflightError
 from testbed.stacks.browsers import session
 from testbed.stacks.browsers.devtools import DevTools
@@ -54,7 +54,7 @@ class Chromium:
     """A running Chromium."""
 
     def __init__(self, way: session.Way, home: Path, _end: float) -> None:
-        session.trust(Path(way.roots), home / ".pki/nssdb")
+        session.make_trust_database(Path(way.roots), home / ".pki/nssdb")
         address = f"[{way.ip}]" if ":" in way.ip else way.ip
         arguments = (
             *_ARGUMENTS,
@@ -71,7 +71,7 @@ class Chromium:
         """Stop the browser."""
         self._tools.close()
 
-    def load(self, request: Request, end: float) -> Answer:
+    def load(self, request: Request, end: float) -> ClientAnswer:
         """Load a resource in a new browser context, and dispose of the context: see `session.Browser`."""
         tools = self._tools
         context = tools.command("Target.createBrowserContext", end)["browserContextId"]
@@ -90,7 +90,7 @@ class Chromium:
                 url=request.url,
                 options={"disableCache": True, "includeCredentials": False},
             )["resource"]
-            answer = Answer(**{**of_resource(found), "started_at": started_at})
+            answer = ClientAnswer(**{**of_resource(found), "started_at": started_at})
             while answer.end == "complete" and (stream := found.get("stream")):
                 chunk = tools.command("IO.read", end, tab, handle=stream)
                 data = chunk.get("data", "")

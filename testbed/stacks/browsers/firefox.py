@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from downloader.clients.contract import Answer, Request
+from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import FirstflightError
 from firstflight.system import children
 from testbed.stacks.browsers import session
@@ -98,7 +98,7 @@ class Firefox:
 
     def __init__(self, way: session.Way, home: Path, end: float) -> None:
         profile = home / "profile"
-        session.trust(Path(way.roots), profile)
+        session.make_trust_database(Path(way.roots), profile)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -131,7 +131,7 @@ class Firefox:
         self._marionette.close()
         children.stop(self._process, _STOP_S)
 
-    def load(self, request: Request, end: float) -> Answer:
+    def load(self, request: Request, end: float) -> ClientAnswer:
         """Load a resource: see `session.Browser`."""
         self._loads += 1
         tools = self._marionette
@@ -141,7 +141,7 @@ class Firefox:
         return of_load(found, request.max_bytes)
 
 
-def of_load(found: dict[str, Any], max_bytes: int) -> Answer:
+def of_load(found: dict[str, Any], max_bytes: int) -> ClientAnswer:
     """Return the answer for the script's result."""
     opened_at = int(found["asyncOpen"])
 
@@ -164,7 +164,7 @@ def of_load(found: dict[str, Any], max_bytes: int) -> Answer:
         end, error = "failed", "the browser did not ask by HTTP/3"
     else:
         end = "tls_failed" if error.startswith(_TLS) else _ENDS.get(error, "failed")
-    return Answer(
+    return ClientAnswer(
         **{
             **times,
             **session.fields(fields),

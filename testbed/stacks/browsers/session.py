@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from downloader.clients import shared
-from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
+from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import children
@@ -45,7 +45,7 @@ class Way:
 class Browser(Protocol):
     """A running browser."""
 
-    def load(self, request: Request, end: float) -> Answer:
+    def load(self, request: Request, end: float) -> ClientAnswer:
         """Load a resource on a new connection.
 
         TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser fails.
@@ -55,7 +55,7 @@ class Browser(Protocol):
         """Stop the browser."""
 
 
-class Client:
+class BrowserClient:
     """One browser at a time, for the destination of the last request."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Client:
         self._browser: Browser | None = None
         self._way: Way | None = None
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> ClientAnswer:
         """Answer a request; failures of the server or the browser do not raise."""
         refused = shared.why_not(self._permitted, request.ip, request.host)
         address = ipaddress.ip_address(request.ip)
@@ -75,11 +75,11 @@ class Client:
             # A browser may send traffic on its own initiative, so it must not reach other people's networks.
             refused = f"{request.ip} is in no network of allow-net"
         if refused is not None:
-            return Answer("blocked", refused)
+            return ClientAnswer("blocked", refused)
         if not _HOST.fullmatch(request.host):
-            return Answer("failed", f"{request.host!r} is no host name")
+            return ClientAnswer("failed", f"{request.host!r} is no host name")
         if (request.http, request.method, request.verify) != ("3", "GET", True):
-            return Answer(
+            return ClientAnswer(
                 "failed", "a browser is asked for a GET by HTTP/3, with a certificate that it trusts"
             )
         end = time.monotonic() + request.timeout_s
@@ -87,13 +87,15 @@ class Client:
             return self._browser_for(request, end).load(request, end)
         except TimeoutError:
             self.close()
-            return Answer("timeout", f"no response within {request.timeout_s:g} s")
+            return ClientAnswer("timeout", f"no response within {request.timeout_s:g} s")
         except FirstflightError as error:
             self.close()
-            return Answer("failed", str(error))
+            return ClientAnswer("failed", str(error))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             self.close()
-            return Answer("failed", f"the browser's result is not what its protocol describes: {error!r}")
+            return ClientAnswer(
+                "failed", f"the browser's result is not what its protocol describes: {error!r}"
+            )
 
     def close(self) -> None:
         """Stop the browser, if one is running."""
@@ -133,13 +135,13 @@ def program(name: str) -> str:
 def printed(name: str, *arguments: str) -> str:
     """Return a program's output; FirstflightError with its message if it fails."""
     process = children.start([program(name), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    stdout, stderr = (text.decode(errors="replace").strip() for text in children.finished(process))
+    stdout, stderr = (text.decode(errors="replace").strip() for text in children.wait_for_exit(process))
     if process.returncode:
         raise FirstflightError(stderr)
     return stdout
 
 
-def trust(roots: Path, database: Path) -> None:
+def make_trust_database(roots: Path, database: Path) -> None:
     """Make a database of certificates (NSS) that trusts a PEM file; FirstflightError if it cannot."""
     database.mkdir(parents=True, exist_ok=True)
     store_name = f"sql:{database}"
@@ -164,7 +166,7 @@ def serve(
     try:
         permitted = shared.permitted(arguments)
         with tempfile.TemporaryDirectory(prefix=f"firstflight-{name}.") as folder:
-            client = Client(permitted, Path(folder), start)
+            client = BrowserClient(permitted, Path(folder), start)
             shared.say_ready(f"{name}/{version()}")
             try:
                 for line in sys.stdin.buffer:

@@ -71,7 +71,7 @@ def build_all() -> list[str]:
     with locked(cache() / "patched.lock", "the testbed's changed copies", wait_s=1800):
         for name, patched in load().items():
             with explain_os_errors(cache()):
-                copy = changed(name, patched, source(patched))
+                copy = patched_folder(name, patched, source(patched))
                 (_build_go if patched.go else _build_crate)(name, patched, copy)
     return [patched.program for patched in load().values()]
 
@@ -84,7 +84,7 @@ def source(patched: Patched) -> Path:
     return _go_source(patched.go) if patched.go else _crate_source(str(patched.crate))
 
 
-def changed(name: str, patched: Patched, original: Path) -> Path:
+def patched_folder(name: str, patched: Patched, original: Path) -> Path:
     """Return the folder of the patched copy of `original`; create it if it does not exist.
 
     FirstflightError if a change does not apply.

@@ -13,18 +13,18 @@ from testbed.trials.captures import whole_capture
 from testbed.trials.captures.block_files import CAPTURE, KEYS, SENT
 from testbed.trials.captures.lateness import Lateness
 from testbed.trials.network.path import PORT
-from testbed.trials.trial_row import Captured, Row
+from testbed.trials.trial_row import CaptureContent, Row
 
 
-def of_block(cell: Cell, folder: Path) -> Captured:
+def of_block(cell: Cell, folder: Path) -> CaptureContent:
     """Return the content from a block's captures; missing captures give no rows."""
     client, sender, keys = (folder / name for name in (CAPTURE, SENT, KEYS))
     if not (client.is_file() and keys.is_file()):
-        return Captured()
+        return CaptureContent()
     arguments = ["--quic-port", str(PORT), "--keys", str(keys), str(client)]
     connections, acks = (rows(kind, *arguments) for kind in ("quic_connection", "quic_ack"))
     faults = [fault for file in (client, sender) if file.is_file() and (fault := whole_capture.fault(file))]
-    captured = Captured(connections, acks, fault="; ".join(faults) or None)
+    captured = CaptureContent(connections, acks, fault="; ".join(faults) or None)
     if not sender.is_file():
         return captured
     captured = replace(captured, pacing=rows("pacing", str(sender)))
@@ -38,6 +38,6 @@ def rows(kind: str, *arguments: str) -> list[Row]:
     """Return a capture's rows of a kind, from the dissector with these arguments."""
     argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, *arguments]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    stdout, stderr = children.finished(process)
+    stdout, stderr = children.wait_for_exit(process)
     binaries.unreadable(process.returncode, stderr)
     return [json.loads(line) for line in stdout.splitlines()]

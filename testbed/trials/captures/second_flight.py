@@ -32,7 +32,7 @@ def indices(packets: Iterable[Packet]) -> tuple[int, ...]:
     return tuple(range(first, number + 1)) if first else ()
 
 
-def usual(packets: Iterable[Packet]) -> tuple[int, ...]:
+def most_frequent(packets: Iterable[Packet]) -> tuple[int, ...]:
     """Return the most frequent `indices` among a capture's connections; on a tie, the first."""
     counted = Counter(map(indices, by_connection(packets))).most_common(1)
     return counted[0][0] if counted else ()

@@ -15,7 +15,7 @@ Direction = Literal["to_client", "to_server"]
 _SMALLEST_BYTES = 1000
 
 
-def drawn(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
+def lost_datagrams(cell: Cell, direction: Direction, repetition: int) -> tuple[int, ...]:
     """Return the numbers for a trial's lost datagrams in a direction, counted from 1, ascending.
 
     Numbers stop at several times the datagrams that a trial needs; later datagrams are not lost.

@@ -148,8 +148,8 @@ def drops(cell: Cell, repetition: int) -> str | None:
     """
     if not (cell.drop_to_client or cell.drop_to_server or cell.loss_percent):
         return None
-    to_client = {*cell.drop_to_client, *losses.drawn(cell, "to_client", repetition)}
-    to_server = {*cell.drop_to_server, *losses.drawn(cell, "to_server", repetition)}
+    to_client = {*cell.drop_to_client, *losses.lost_datagrams(cell, "to_client", repetition)}
+    to_server = {*cell.drop_to_server, *losses.lost_datagrams(cell, "to_server", repetition)}
     return _script(DROPS, 0, to_client, to_server, "drop")
 
 

@@ -136,5 +136,5 @@ def test_two_runs_are_the_same_bytes(client: str) -> None:
         for cell in find("iack-ttfb").cells()
         if (cell.client, cell.server) == (client, "quiche") and cell.answering == "iack"
     ]
-    (found,) = compare_runs.twice("iack-ttfb", cells, 2, 2)
+    (found,) = compare_runs.run_twice("iack-ttfb", cells, 2, 2)
     assert found.same and found.outcomes == {"done"}, found

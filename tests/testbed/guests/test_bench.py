@@ -9,7 +9,7 @@ import pytest
 from bench.testbeds import real_time
 from bench.testbeds import testbed as bench
 from testbed.experiment import experiment
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from tests.testbed.experiments import find
 
 NAME = "quiche-quiche-iack-9ms"
@@ -27,7 +27,7 @@ def test_the_cost_of_a_series_and_what_its_clients_wait(tmp_path: Path) -> None:
 
 def test_real_time_takes_what_simulated_time_does_and_computing() -> None:
     (cell,) = experiment.chosen(find("iack-ttfb"), (NAME,))
-    found = real_time.compared(Block("iack-ttfb", cell, 1, 1))
+    found = real_time.compared(TrialBlock("iack-ttfb", cell, 1, 1))
     assert found.simulated.failed == found.real.failed == 0
     assert found.simulated.median_ms == pytest.approx(223, abs=1)
     assert found.more_ms is not None and found.more_ms > 0

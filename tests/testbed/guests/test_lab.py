@@ -45,7 +45,7 @@ WRONG_EDGE = "amazon"
 Row = dict[str, Any]
 
 
-class Run:
+class GuestOutput:
     """The output of one guest, which is compared with the declared network even if the guest had another."""
 
     def __init__(self, folder: Path) -> None:
@@ -86,7 +86,7 @@ def targets() -> str:
     return "\n".join(["ip,domain,port", *lines[:TARGETS], ""])
 
 
-def probed(folder: Path, *options: str) -> Run:
+def probed(folder: Path, *options: str) -> GuestOutput:
     """Run the lab and the prober in a guest in `folder`."""
     folder.mkdir()
     shutil.copyfile(SCRIPT, folder / SCRIPT.name)
@@ -107,11 +107,11 @@ def probed(folder: Path, *options: str) -> Run:
     )
     logs = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt")))
     assert done.status == 0, (done.stderr.decode(), logs)
-    return Run(folder)
+    return GuestOutput(folder)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Run, Run]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GuestOutput, GuestOutput, GuestOutput]]:
     """Two runs with the same seed, and a run with a slower link to one edge than declared."""
     folder = tmp_path_factory.mktemp("lab")
     with ThreadPoolExecutor(2) as pool:
@@ -121,7 +121,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Run, R
         yield first.result(), second.result(), wrong.result()
 
 
-def test_two_runs_are_the_same_bytes(runs: tuple[Run, Run, Run]) -> None:
+def test_two_runs_are_the_same_bytes(runs: tuple[GuestOutput, GuestOutput, GuestOutput]) -> None:
     first, second, wrong = runs
     for name in ("probes.jsonl", "probe.pcap", "lateness.csv"):
         content = (first.folder / name).read_bytes()
@@ -129,7 +129,7 @@ def test_two_runs_are_the_same_bytes(runs: tuple[Run, Run, Run]) -> None:
         assert (wrong.folder / name).read_bytes() != content, name
 
 
-def test_outcomes_are_as_declared(runs: tuple[Run, Run, Run]) -> None:
+def test_outcomes_are_as_declared(runs: tuple[GuestOutput, GuestOutput, GuestOutput]) -> None:
     for run in runs:
         assert len(run.rows) == TARGETS
         for row in run.rows:
@@ -137,7 +137,7 @@ def test_outcomes_are_as_declared(runs: tuple[Run, Run, Run]) -> None:
             assert row["outcome"] == declared == run.readings[key_of(row)].outcome, row
 
 
-def test_every_stamp_is_within_a_microsecond(runs: tuple[Run, Run, Run]) -> None:
+def test_every_stamp_is_within_a_microsecond(runs: tuple[GuestOutput, GuestOutput, GuestOutput]) -> None:
     """Prober, capture and link stamp the same packet at the same time."""
     for run in runs:
         for row in run.rows:
@@ -149,7 +149,9 @@ def test_every_stamp_is_within_a_microsecond(runs: tuple[Run, Run, Run]) -> None
 
 @pytest.mark.parametrize("fault_us", [STAMP_FAULT_US, -STAMP_FAULT_US])
 @pytest.mark.parametrize("column", ["sent_at", "ack_us", "sh_us", "ack_to_sh_us"])
-def test_a_wrong_timestamp_is_detected(runs: tuple[Run, Run, Run], column: str, fault_us: int) -> None:
+def test_a_wrong_timestamp_is_detected(
+    runs: tuple[GuestOutput, GuestOutput, GuestOutput], column: str, fault_us: int
+) -> None:
     """In every row, not only in most."""
     run = runs[0]
     rows = [row for row in run.rows if row["outcome"] == "iack"]
@@ -160,7 +162,7 @@ def test_a_wrong_timestamp_is_detected(runs: tuple[Run, Run, Run], column: str, 
         assert wrong_stamps(shifted(row, column, fault_us), reading, possible) == [column], row
 
 
-def late_us(run: Run) -> dict[str, list[int]]:
+def late_us(run: GuestOutput) -> dict[str, list[int]]:
     """Return each answer's lateness relative to the declared delays, by edge, in us."""
     found = defaultdict(list)
     for row in run.rows:
@@ -180,7 +182,7 @@ def is_declared(late: list[int]) -> bool:
     return min(late) >= 0 and median(late) <= DELAY_US and max(late) <= DELAY_US + SPINS_US
 
 
-def test_delays_are_as_declared(runs: tuple[Run, Run, Run]) -> None:
+def test_delays_are_as_declared(runs: tuple[GuestOutput, GuestOutput, GuestOutput]) -> None:
     """Round trips and the servers' delays; a link that is 30 us slower each way is seen where it is."""
     first, _, wrong = runs
     late = late_us(first)

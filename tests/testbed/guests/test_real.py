@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from testbed.trials import real_time
-from testbed.trials.block import Block
+from testbed.trials.block import TrialBlock
 from tests.testbed.test_real import CELL
 
 
 def test_a_trial_in_real_time_has_the_path_s_delay_and_drops(tmp_path: Path) -> None:
-    found = real_time.run(Block("x", CELL, 1, 1), tmp_path)
+    found = real_time.run(TrialBlock("x", CELL, 1, 1), tmp_path)
     (row,) = found.rows
     assert (row["outcome"], row["detail"], row["dropped"]) == ("done", None, 1)
     # A busy machine can only delay it. The capture's clock has a resolution of 1 us.

@@ -28,7 +28,7 @@ def test_all_of_it_is_the_same_bytes_twice() -> None:
         reorder_ms=3,
         body_bytes=50_000,
     )
-    (found,) = compare_runs.twice("x", [cell], 1, 2)
+    (found,) = compare_runs.run_twice("x", [cell], 1, 2)
     assert found.same and found.outcomes == {"done"}, found
 
 

@@ -355,5 +355,5 @@ def test_cells_of_all_stacks_are_the_same_bytes_twice() -> None:
     ]
     assert len(every) >= 30
     for name, cell in drawn.few("cells twice", every, 8):
-        (found,) = compare_runs.twice(name, [cell], 1, 2)
+        (found,) = compare_runs.run_twice(name, [cell], 1, 2)
         assert found.same and found.outcomes == {"done"}, found

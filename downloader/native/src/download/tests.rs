@@ -115,7 +115,7 @@ fn serve(socket: &UdpSocket, respond: Respond) {
 }
 
 /// The client's answer for a server that reacts with `respond`.
-fn answer(method: Method, verify: bool, respond: Respond) -> Answer {
+fn answer(method: Method, verify: bool, respond: Respond) -> ClientAnswer {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let asked = Request {
         ip: IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -14,10 +14,10 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// The answers of all endpoints, in the order of the configuration; `None`: requests get no answer.
 pub struct Answers {
     config: h3::Config,
-    list: Vec<Option<Answer>>,
+    list: Vec<Option<HttpAnswer>>,
 }
 
-struct Answer {
+struct HttpAnswer {
     /// The status as a pseudo-header field, and the declared fields.
     fields: Vec<Header>,
     delay: Duration,
@@ -37,7 +37,7 @@ impl Answers {
             let status = Header::new(b":status", declared.status.to_string().as_bytes());
             let rest = declared.headers.iter();
             let rest = rest.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()));
-            Some(Answer {
+            Some(HttpAnswer {
                 fields: std::iter::once(status).chain(rest).collect(),
                 delay: Duration::from_micros(declared.delay_us.unwrap_or(0)),
                 body_bytes: declared.body_bytes,

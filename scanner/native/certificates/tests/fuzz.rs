@@ -90,8 +90,8 @@ fn samples() -> Vec<Vec<u8>> {
         excluded_subtrees: vec![GeneralSubtree::DnsName("x.example".to_owned())],
     });
     // Two timestamps (RFC 6962 3.3) in an octet string.
-    let one = [&[0, 47, 0][..], &[7; 32], &[0; 10], &[4, 3, 0, 0]].concat();
-    let list = [&[4, 100, 0, 98][..], &one, &one].concat();
+    let timestamp = [&[0, 47, 0][..], &[7; 32], &[0; 10], &[4, 3, 0, 0]].concat();
+    let list = [&[4, 100, 0, 98][..], &timestamp, &timestamp].concat();
     let id = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
     authority.custom_extensions = vec![CustomExtension::from_oid_content(&id, list)];
     let all = [plain, named, authority].map(|of| of.self_signed(&key).unwrap());

@@ -124,7 +124,7 @@ impl<K> Egress<K> {
     pub fn allow_other(&mut self, now: Mono) -> u64 {
         self.allowed_new = 0;
         self.allowed_other = match self.policy.look(now) {
-            Trust::All | Trust::Ending => self.pacer.others(now),
+            Trust::All | Trust::Ending => self.pacer.other_room(now),
             Trust::None => 0,
         };
         self.allowed_other

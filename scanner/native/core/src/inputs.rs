@@ -80,7 +80,7 @@ impl Lists {
     /// Describes a run with these lists, and with the present entries of the machine's opt-out list, at
     /// `rate` new targets per second.
     pub fn plan(&mut self, rate: f64) -> String {
-        self.policy.look_well(Clock::start());
+        self.policy.look_until_complete(Clock::start());
         let list = &self.targets;
         let blocked = list
             .iter()

@@ -182,9 +182,13 @@ impl Policy {
     }
 
     /// Looks again, and waits until a list that is changing is complete. For programs that look seldom.
-    pub fn look_well(&mut self, clock: Clock) -> Trust {
+    pub fn look_until_complete(&mut self, clock: Clock) -> Trust {
         let mut trust = self.look(clock.now());
-        while let Some(current) = self.current.as_ref().filter(|one| one.is_changing()) {
+        while let Some(current) = self
+            .current
+            .as_ref()
+            .filter(|current| current.is_changing())
+        {
             let wait = current.next_look().saturating_sub(clock.now());
             std::thread::sleep(std::time::Duration::from_nanos(wait));
             trust = self.look(clock.now());

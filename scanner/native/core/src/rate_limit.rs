@@ -71,7 +71,7 @@ pub struct RateLimits {
     next: Vec<u32>,
     waiting: usize,
     sweep_at: usize,
-    /// Addresses of the probes allowed since the last [`RateLimits::left`]; `true`: the limit per address
+    /// Addresses of the probes allowed since the last [`RateLimits::mark_sent`]; `true`: the limit per address
     /// does not apply.
     leaving: Vec<(IpAddr, bool)>,
 }
@@ -245,7 +245,7 @@ impl RateLimits {
 
     /// Notes that all probes allowed before have left, at the latest at the time of `clock`. The next probes
     /// to the same addresses and prefixes wait from that time on, however long these probes took to leave.
-    pub fn left(&mut self, clock: Clock) {
+    pub fn mark_sent(&mut self, clock: Clock) {
         if !self.leaving.is_empty() {
             self.left_at(clock.now());
         }

@@ -10,7 +10,7 @@ use arrow_schema::{ArrowError, Schema};
 use crate::ecn::{Mark, verdict};
 use crate::exchange::{Exchange, VERSION};
 use crate::outcome::Outcome;
-use crate::row::{Columns, Row, Text};
+use crate::row::{Columns, ProbeRow, Text};
 use firstflight_core::clock::{Mono, SECOND, Stamp};
 use firstflight_core::records::{self, Outcome as _, Record};
 use firstflight_core::targets::{Target, TargetRef};
@@ -85,8 +85,8 @@ impl Record for FinishedProbe {
         &self.target
     }
 
-    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
-        let mut row = Row {
+    fn row<'a>(&'a self, target: &Target<'a>) -> ProbeRow<'a> {
+        let mut row = ProbeRow {
             target: target.line,
             domain: target.domain.into(),
             ip: target.ip_text.into(),
@@ -94,7 +94,7 @@ impl Record for FinishedProbe {
             outcome: self.outcome.name().into(),
             detail: self.why.as_deref().map(Text::from),
             initial_size: self.initial_size,
-            ..Row::default()
+            ..ProbeRow::default()
         };
         if let Some(sent) = &self.sent {
             sent.fill(&mut row);
@@ -104,13 +104,13 @@ impl Record for FinishedProbe {
 }
 
 impl records::Columns for Columns {
-    type Row<'a> = Row<'a>;
+    type Row<'a> = ProbeRow<'a>;
 
     fn schema() -> Arc<Schema> {
         Columns::schema()
     }
 
-    fn push(&mut self, row: &Row<'_>) {
+    fn push(&mut self, row: &ProbeRow<'_>) {
         Columns::push(self, row);
     }
 
@@ -146,7 +146,7 @@ fn text(value: impl Display) -> Option<Text<'static>> {
 }
 
 impl Sent {
-    fn fill<'a>(&'a self, row: &mut Row<'a>) {
+    fn fill<'a>(&'a self, row: &mut ProbeRow<'a>) {
         let seen = &self.exchange;
         row.sent_at = self.sent_at;
         row.src_ip = self.src_ip.and_then(text);
@@ -222,7 +222,7 @@ impl Sent {
 }
 
 impl Sent {
-    fn fill_ecn(&self, row: &mut Row<'_>, mark: Mark) {
+    fn fill_ecn(&self, row: &mut ProbeRow<'_>, mark: Mark) {
         let seen = &self.exchange;
         row.ecn = Some(mark.name().into());
         let [ect0, ect1, ce] = seen.marks.counts();

@@ -16,7 +16,7 @@ pub type Text<'a> = Cow<'a, str>;
 columns! {
     /// One record.
     #[derive(Debug, Default, Serialize)]
-    pub struct Row<'a> {
+    pub struct ProbeRow<'a> {
         /// Line of the target in the input; first column of segments, absent from JSON.
         #[serde(skip)]
         target: u32,
@@ -84,13 +84,13 @@ pub struct Columns(ArrowColumns);
 
 impl Default for Columns {
     fn default() -> Self {
-        Columns(ArrowColumns::new(&Row::columns()))
+        Columns(ArrowColumns::new(&ProbeRow::columns()))
     }
 }
 
 impl Columns {
     /// Adds a row.
-    pub fn push(&mut self, row: &Row<'_>) {
+    pub fn push(&mut self, row: &ProbeRow<'_>) {
         self.0.push(row);
     }
 
@@ -106,7 +106,7 @@ impl Columns {
 
     /// Returns the names and types of a segment's columns.
     pub fn schema() -> Arc<Schema> {
-        ArrowColumns::schema(&Row::columns())
+        ArrowColumns::schema(&ProbeRow::columns())
     }
 }
 

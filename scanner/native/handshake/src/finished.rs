@@ -20,7 +20,7 @@ use crate::cdn::Rules;
 use crate::connection::observed::{By, Observed};
 use crate::connection::{Connection, versions};
 use crate::outcome::Outcome;
-use crate::row::{CertificateColumns, Columns, ResponseColumns, Row, Text};
+use crate::row::{CertificateColumns, Columns, HandshakeRow, ResponseColumns, Text};
 use crate::stack;
 
 /// Maximum number of transport parameters in a record, and maximum number of their bytes.
@@ -91,14 +91,14 @@ impl Rows for Finished {
 
     fn write(&self, context: &RowContext, to: &mut RowSink<Columns, Sides>) -> Result<(), Failure> {
         let target = context.list.look(&self.target);
-        let mut row = Row {
+        let mut row = HandshakeRow {
             target: target.line,
             domain: target.domain.into(),
             ip: target.ip_text.into(),
             port: target.port,
             outcome: records_name(self.outcome).into(),
             detail: self.why.as_deref().map(Text::from),
-            ..Row::default()
+            ..HandshakeRow::default()
         };
         if let Some(sent) = &self.sent {
             sent.fill(&mut row);
@@ -121,7 +121,7 @@ fn records_name(outcome: Outcome) -> &'static str {
 }
 
 impl Sent {
-    fn fill<'a>(&'a self, row: &mut Row<'a>) {
+    fn fill<'a>(&'a self, row: &mut HandshakeRow<'a>) {
         let connection = &self.connection;
         let observed = &connection.observed;
         row.sent_at = connection.sent_at();
@@ -146,7 +146,7 @@ impl Sent {
 }
 
 /// Fills the times of milestones.
-fn times(row: &mut Row<'_>, observed: &Observed) {
+fn times(row: &mut HandshakeRow<'_>, observed: &Observed) {
     let since = |milestone: Option<(Stamp, u16)>| micros(row.sent_at, milestone.map(|(at, _)| at));
     let all = [
         observed.ack,
@@ -180,7 +180,7 @@ fn times(row: &mut Row<'_>, observed: &Observed) {
     }
 }
 
-fn counts(row: &mut Row<'_>, observed: &Observed) {
+fn counts(row: &mut HandshakeRow<'_>, observed: &Observed) {
     (row.bytes_sent, row.datagrams_sent) = (observed.sent.bytes, observed.sent.datagrams);
     (row.bytes_received, row.datagrams_received) =
         (observed.received.bytes, observed.received.datagrams);
@@ -194,7 +194,7 @@ fn counts(row: &mut Row<'_>, observed: &Observed) {
 }
 
 /// Fills the outcome and the events before it.
-fn ending<'a>(row: &mut Row<'a>, observed: &'a Observed) {
+fn ending<'a>(row: &mut HandshakeRow<'a>, observed: &'a Observed) {
     row.stage = Some(observed.stage().name().into());
     row.detail = observed.detail.as_deref().map(Text::from);
     row.alert = observed.alert.map(|(alert, _)| alert);
@@ -221,7 +221,7 @@ fn ending<'a>(row: &mut Row<'a>, observed: &'a Observed) {
 }
 
 /// Fills the negotiated parameters.
-fn negotiated<'a>(row: &mut Row<'a>, connection: &'a Connection) {
+fn negotiated<'a>(row: &mut HandshakeRow<'a>, connection: &'a Connection) {
     let (tls, observed) = (connection.tls(), &connection.observed);
     row.cipher = tls
         .negotiated_cipher_suite()

@@ -178,7 +178,7 @@ impl Flights {
     }
 
     /// Returns a connection's address and target.
-    pub fn whom(&mut self, handle: Handle) -> Option<(SocketAddr, TargetRef)> {
+    pub fn target_of(&mut self, handle: Handle) -> Option<(SocketAddr, TargetRef)> {
         let flight = self.table.get(handle)?;
         Some((flight.to, flight.target.clone()))
     }

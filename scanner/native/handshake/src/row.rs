@@ -16,7 +16,7 @@ pub type Text<'a> = Cow<'a, str>;
 columns! {
     /// One record.
     #[derive(Debug, Default, Serialize)]
-    pub struct Row<'a> {
+    pub struct HandshakeRow<'a> {
         /// Line of the target in the input; first column of segments, absent from JSON.
         #[serde(skip)]
         target: u32,
@@ -231,7 +231,7 @@ macro_rules! segment_columns {
 
 segment_columns! {
     /// Handshakes.
-    Columns of Row
+    Columns of HandshakeRow
 }
 segment_columns! {
     /// Certificates.
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn the_columns_are_those_of_the_kinds() {
         for (kind, columns) in [
-            ("quic_handshake", &Row::columns()[1..]),
+            ("quic_handshake", &HandshakeRow::columns()[1..]),
             ("certificate", &CertificateRow::columns()),
             ("http3_response", &ResponseRow::columns()),
         ] {

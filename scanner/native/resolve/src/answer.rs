@@ -23,7 +23,7 @@ pub struct Alias {
 
 /// The answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct DnsAnswer {
     pub status: Status,
     /// Extended RCODE: the header's RCODE with the upper bits from EDNS.
     pub rcode: u16,
@@ -44,7 +44,7 @@ pub struct Answer {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reading {
     /// Answers the question.
-    Answer(Answer),
+    Answer(DnsAnswer),
     /// Truncated. TCP gives the whole message (RFC 2181 9).
     Truncated,
     /// Repeats the name with other upper and lower case.
@@ -100,9 +100,9 @@ fn follow(
     asked: Asked<'_>,
     header: &Header,
     sections: &Sections,
-) -> Result<Answer, Malformed> {
+) -> Result<DnsAnswer, Malformed> {
     let rcode = header.rcode() | sections.edns.upper_rcode;
-    let mut answer = Answer {
+    let mut answer = DnsAnswer {
         status: Status::NoData,
         rcode,
         aliases: Vec::new(),
@@ -180,7 +180,7 @@ fn take_records(
     qtype: QType,
     name: &Name,
     sections: &Sections,
-    answer: &mut Answer,
+    answer: &mut DnsAnswer,
 ) -> Result<(), Malformed> {
     for place in owned(message, name, qtype.code(), sections) {
         let place = place?;

@@ -317,7 +317,7 @@ impl Engine {
     fn now(&self) -> Now {
         Now {
             done: self.finished,
-            left: self.names.left(),
+            left: self.names.remaining(),
             in_flight: self.table.names(),
             limit: self.limit(),
         }

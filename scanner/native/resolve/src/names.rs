@@ -182,7 +182,7 @@ impl Names {
 
     /// Returns the number of names that are not taken yet, if the list is a file. Empty lines count until the end
     /// of the list.
-    pub fn left(&self) -> Option<u64> {
+    pub fn remaining(&self) -> Option<u64> {
         let left = self.lines?.saturating_sub(self.taken + self.rejected);
         Some(if self.is_ended() { 0 } else { left })
     }
@@ -387,25 +387,29 @@ mod tests {
         answered.set(4, true);
         let mut names = Names::open("test", &path, answered).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(names.left(), Some(4), "without the line that is answered");
+        assert_eq!(
+            names.remaining(),
+            Some(4),
+            "without the line that is answered"
+        );
         let mut found = Vec::new();
         while !names.is_ended() {
             names.wait(Duration::from_secs(10));
             while let Some(listed) = names.next() {
-                found.push((listed.line, names.left()));
+                found.push((listed.line, names.remaining()));
             }
         }
         // One line is rejected. The empty line counts until the end.
         assert_eq!(found, [(1, Some(2)), (5, Some(1))]);
-        assert_eq!(names.left(), Some(0));
+        assert_eq!(names.remaining(), Some(0));
     }
 
     #[test]
     fn how_many_names_a_pipe_has_is_not_known() {
         let (found, names) = all("a\n", Answered::default());
-        assert_eq!((found.len(), names.left()), (1, None));
+        assert_eq!((found.len(), names.remaining()), (1, None));
         let opened = Names::open("test", Path::new("/dev/null"), Answered::default());
-        assert_eq!(opened.unwrap().left(), None);
+        assert_eq!(opened.unwrap().remaining(), None);
     }
 
     #[test]
@@ -435,7 +439,7 @@ mod tests {
             assert_eq!(opened.err(), expected(&name), "{text}");
             std::fs::write(&path, "a\nb\nnew\n").unwrap();
             let opened = Names::open("test", &path, two_lines()).unwrap();
-            assert_eq!(opened.left(), Some(2), "read from its begin: {text}");
+            assert_eq!(opened.remaining(), Some(2), "read from its begin: {text}");
             std::fs::remove_file(&path).unwrap();
         }
     }

@@ -2,7 +2,7 @@
 
 use firstflight_core::clock::{Mono, SECOND, Stamp};
 
-use crate::answer::{Alias, Answer, MOST_ALIASES};
+use crate::answer::{Alias, DnsAnswer, MOST_ALIASES};
 use crate::outcome::{Outcome, Transport};
 use crate::status::Status;
 use crate::wire::name::Name;
@@ -54,7 +54,7 @@ pub struct Question {
 /// An attempt's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    Answer(Answer),
+    Answer(DnsAnswer),
     /// No readable message: TIMEOUT, NETWORK or MALFORMED, with details.
     Failure(Status, Option<String>),
 }
@@ -189,8 +189,8 @@ impl Question {
     }
 }
 
-fn failure(status: Status, detail: Option<String>) -> Answer {
-    Answer {
+fn failure(status: Status, detail: Option<String>) -> DnsAnswer {
+    DnsAnswer {
         status,
         rcode: 0,
         aliases: Vec::new(),
@@ -214,8 +214,8 @@ mod tests {
         question
     }
 
-    fn answer(status: Status, rcode: u16) -> Answer {
-        Answer {
+    fn answer(status: Status, rcode: u16) -> DnsAnswer {
+        DnsAnswer {
             rcode,
             ..failure(status, None)
         }
@@ -227,7 +227,7 @@ mod tests {
             ttl: 1,
         }];
         let unfinished = follow.then(|| Box::new(Name::from_text(target).unwrap()));
-        End::Answer(Answer {
+        End::Answer(DnsAnswer {
             aliases,
             unfinished,
             ..answer(Status::NoData, 0)
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(question.current.text(), "b.test");
         question.queue(30);
         question.sent(4, 8, 50, 2000);
-        let last = Answer {
+        let last = DnsAnswer {
             records: vec![Record::Data("x".into())],
             ttl: Some(5),
             ..answer(Status::NoError, 0)

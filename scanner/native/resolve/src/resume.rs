@@ -87,7 +87,7 @@ fn note(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Row;
+    use crate::row::DnsAnswerRow;
     use firstflight_core::records::Columns as _;
 
     #[test]
@@ -103,12 +103,12 @@ mod tests {
             (4, "NOERROR", "other"),
             (2, "SERVFAIL", "b"),
         ] {
-            columns.push(&Row {
+            columns.push(&DnsAnswerRow {
                 target,
                 status,
                 resolver,
                 qtype: "A",
-                ..Row::default()
+                ..DnsAnswerRow::default()
             });
         }
         let batch = columns.finish(Columns::schema()).unwrap();
@@ -125,10 +125,10 @@ mod tests {
     fn other_types_than_those_of_the_segments_are_refused() {
         let mut columns = Columns::default();
         for (target, qtype) in [(1, "A"), (1, "A"), (1, "AAAA"), (2, "A"), (2, "AAAA")] {
-            columns.push(&Row {
+            columns.push(&DnsAnswerRow {
                 target,
                 qtype,
-                ..Row::default()
+                ..DnsAnswerRow::default()
             });
         }
         let batch = columns.finish(Columns::schema()).unwrap();

@@ -22,7 +22,7 @@ type Text<'a> = Cow<'a, str>;
 columns! {
     /// One record.
     #[derive(Debug, Default, Serialize)]
-    pub struct Row<'a> {
+    pub struct DnsAnswerRow<'a> {
         /// Line of the name in the input; first column of segments, absent from JSON.
         #[serde(skip)]
         target: u32,
@@ -68,7 +68,7 @@ pub struct Columns {
 impl Default for Columns {
     fn default() -> Self {
         Columns {
-            rows: ArrowColumns::new(&Row::columns()),
+            rows: ArrowColumns::new(&DnsAnswerRow::columns()),
             bytes: 0,
         }
     }
@@ -78,13 +78,13 @@ impl records::Columns for Columns {
     // With the buffered rows, this needs a few megabytes.
     const MOST_ROWS: usize = 16_384;
 
-    type Row<'a> = Row<'a>;
+    type Row<'a> = DnsAnswerRow<'a>;
 
     fn schema() -> Arc<Schema> {
-        ArrowColumns::schema(&Row::columns())
+        ArrowColumns::schema(&DnsAnswerRow::columns())
     }
 
-    fn push(&mut self, row: &Row<'_>) {
+    fn push(&mut self, row: &DnsAnswerRow<'_>) {
         self.bytes += row.bytes();
         self.rows.push(row);
     }
@@ -103,7 +103,7 @@ impl records::Columns for Columns {
     }
 }
 
-impl Row<'_> {
+impl DnsAnswerRow<'_> {
     /// Returns the size of the columns without a fixed size.
     fn bytes(&self) -> usize {
         let lists = [
@@ -150,7 +150,7 @@ fn write_outcome(
     name: &Finished,
     outcome: &Outcome,
     resolver: &str,
-    each: &mut dyn FnMut(&Row<'_>) -> Result<(), Failure>,
+    each: &mut dyn FnMut(&DnsAnswerRow<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let chain: Vec<String> = outcome
         .aliases
@@ -158,7 +158,7 @@ fn write_outcome(
         .map(|alias| alias.target.clone())
         .collect();
     let ttls: Vec<u32> = outcome.aliases.iter().map(|alias| alias.ttl).collect();
-    let base = || Row {
+    let base = || DnsAnswerRow {
         target: name.line,
         asked_at: outcome.asked_at,
         domain: &name.domain,
@@ -174,7 +174,7 @@ fn write_outcome(
         transport: outcome.transport.map(|transport| transport.name()),
         duration_us: (outcome.duration / 1000) as i64,
         detail: outcome.detail.as_deref(),
-        ..Row::default()
+        ..DnsAnswerRow::default()
     };
     if outcome.records.is_empty() {
         return each(&base());
@@ -184,13 +184,13 @@ fn write_outcome(
         match record {
             Record::Address(address) => {
                 let address = Some(address_text(*address));
-                each(&Row {
+                each(&DnsAnswerRow {
                     answer_rank,
                     address,
                     ..base()
                 })?;
             }
-            Record::Data(text) => each(&Row {
+            Record::Data(text) => each(&DnsAnswerRow {
                 answer_rank,
                 data: Some(text),
                 ..base()
@@ -206,7 +206,7 @@ fn write_outcome(
                     .iter()
                     .map(|(_, name)| name.clone())
                     .collect();
-                each(&Row {
+                each(&DnsAnswerRow {
                     answer_rank,
                     https_priority: Some(https.priority),
                     https_target: Some(&https.target),
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn columns_are_those_of_the_description() {
-        let found = difference("dns_answer", &["resolve"], &Row::columns()[1..]);
+        let found = difference("dns_answer", &["resolve"], &DnsAnswerRow::columns()[1..]);
         assert_eq!(found, None);
     }
 
@@ -300,7 +300,10 @@ mod tests {
             (none.len(), &none[0]["answer_rank"]),
             (1, &serde_json::Value::Null)
         );
-        assert_eq!(none[0].as_object().unwrap().len(), Row::columns().len() - 1);
+        assert_eq!(
+            none[0].as_object().unwrap().len(),
+            DnsAnswerRow::columns().len() - 1
+        );
         let data = json(&finished(vec![Record::Data("10 mx.test".into())]));
         assert_eq!(data[0]["data"], "10 mx.test");
     }
@@ -344,9 +347,9 @@ mod tests {
         let long = "x".repeat(MOST_BYTES / 4);
         for rows in 1..=4 {
             let data = Some(long.as_str());
-            columns.push(&Row {
+            columns.push(&DnsAnswerRow {
                 data,
-                ..Row::default()
+                ..DnsAnswerRow::default()
             });
             assert_eq!(columns.is_full(), rows == 4);
         }

@@ -67,7 +67,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         None => Names::given(PROGRAM, &options.name)?,
     };
     let signals = Signals::catch()?;
-    let progress = Progress::new("resolve", names.left(), options.output.progress.as_deref());
+    let progress = Progress::new(
+        "resolve",
+        names.remaining(),
+        options.output.progress.as_deref(),
+    );
     let started = Instant::now();
     let written = Arc::new(AtomicU64::new(0));
     let engine = Engine {

@@ -346,7 +346,7 @@ impl run::Engine for Engine {
             self.ask_again();
             self.ask_new();
         }
-        self.parts.backlog.left(self.parts.clock);
+        self.parts.backlog.mark_sent(self.parts.clock);
         self.parts.writer.submit();
     }
 

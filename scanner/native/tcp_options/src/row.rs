@@ -23,7 +23,7 @@ type Text<'a> = Cow<'a, str>;
 columns! {
     /// One record.
     #[derive(Debug, Default, Serialize)]
-    pub struct Row<'a> {
+    pub struct TcpOptionRow<'a> {
         /// Line of the target in the input; first column of segments, absent from JSON.
         #[serde(skip)]
         target: u32,
@@ -52,18 +52,18 @@ pub struct Columns(ArrowColumns);
 
 impl Default for Columns {
     fn default() -> Self {
-        Columns(ArrowColumns::new(&Row::columns()))
+        Columns(ArrowColumns::new(&TcpOptionRow::columns()))
     }
 }
 
 impl records::Columns for Columns {
-    type Row<'a> = Row<'a>;
+    type Row<'a> = TcpOptionRow<'a>;
 
     fn schema() -> Arc<Schema> {
-        ArrowColumns::schema(&Row::columns())
+        ArrowColumns::schema(&TcpOptionRow::columns())
     }
 
-    fn push(&mut self, row: &Row<'_>) {
+    fn push(&mut self, row: &TcpOptionRow<'_>) {
         self.0.push(row);
     }
 
@@ -119,7 +119,7 @@ impl records::Record for Finished {
         &self.target
     }
 
-    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
+    fn row<'a>(&'a self, target: &Target<'a>) -> TcpOptionRow<'a> {
         let Offered {
             timestamps,
             sack,
@@ -128,7 +128,7 @@ impl records::Record for Finished {
         } = self.offered;
         let agreed = self.agreed.as_ref();
         let local = self.connection.and_then(|connection| connection.local);
-        Row {
+        TcpOptionRow {
             target: target.line,
             domain: target.domain.into(),
             ip: target.ip_text.into(),
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_columns_are_those_of_the_kind() {
-        let columns = &Row::columns()[1..];
+        let columns = &TcpOptionRow::columns()[1..];
         assert_eq!(difference("tcp_option", &["tcp_options"], columns), None);
     }
 

@@ -4,7 +4,7 @@ use firstflight_records::columns;
 
 use super::micros;
 use crate::quic::connection::Connection;
-use crate::quic::timeline::Answer;
+use crate::quic::timeline::ClassifiedAnswer;
 
 /// Default exponent of ACK Delay (RFC 9000 18.2), which applies in Initial and Handshake packets.
 const DEFAULT_EXPONENT: u32 = 3;
@@ -62,7 +62,7 @@ columns! {
 
 impl<'a> FirstAnswer<'a> {
     /// `answer` is the first answer of the connection's timeline.
-    pub(super) fn new(c: &'a Connection, answer: &Answer<'a>) -> FirstAnswer<'a> {
+    pub(super) fn new(c: &'a Connection, answer: &ClassifiedAnswer<'a>) -> FirstAnswer<'a> {
         let t = &c.timeline;
         let protected = t.protected();
         let since_start = |time_ns: Option<i64>| time_ns.map(|ns| micros(t.start_ns, ns));

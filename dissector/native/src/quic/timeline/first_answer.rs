@@ -43,7 +43,7 @@ const NO_ANSWER: &str = "Initials that answer nothing";
 
 /// The first answer and its parts.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct ClassifiedAnswer<'a> {
     pub outcome: Outcome,
     /// Send time of the ClientHello that times count from; `None` if the capture holds no ClientHello that decrypts.
     pub hello_ns: Option<i64>,
@@ -59,7 +59,7 @@ pub struct Answer<'a> {
 }
 
 /// Names a connection's first answer: the first outcome of the definitions' table that fits.
-pub fn classify(t: &Timeline) -> Answer<'_> {
+pub fn classify(t: &Timeline) -> ClassifiedAnswer<'_> {
     let a = &t.attempt;
     let is_answered = a.server_hello.is_some() || a.ack.is_some();
     let outcome = if a.answer_is_cut || a.hello_is_cut && is_answered {
@@ -106,7 +106,7 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         .as_ref()
         .map(|ack| ack.hello_ns)
         .or_else(|| a.hello.first_ns());
-    Answer {
+    ClassifiedAnswer {
         outcome,
         hello_ns,
         ack: a.ack.as_ref(),

@@ -17,7 +17,7 @@ mod tests;
 pub use attempt::{Attempt, ObservedAck, ObservedClose, ObservedHello};
 pub use client_hello::{Coverage, HelloSent};
 pub use exchange::{CaptureSide, Exchange};
-pub use first_answer::{Answer, CUT, Outcome, classify};
+pub use first_answer::{CUT, ClassifiedAnswer, Outcome, classify};
 pub use flights::Flights;
 
 use firstflight_wire::{Frame, Version};

@@ -1,6 +1,6 @@
 //! ACK frames with ECN counts that do not depend on the client's mark.
 
-use super::shape::{AckShape, Answer, answer};
+use super::shape::{AckShape, AnswerShape, answer};
 use crate::script::Script;
 use crate::session::{FULL, Session};
 use firstflight_wire::Error;
@@ -10,9 +10,9 @@ fn counts(session: &Session, delay: Duration, counts: [u64; 3]) -> Result<Script
     answer(
         session,
         delay,
-        &Answer {
+        &AnswerShape {
             ack: AckShape::Ecn(counts),
-            ..Answer::default()
+            ..AnswerShape::default()
         },
     )
 }

@@ -1,6 +1,6 @@
 //! Broken packets, and packets that an attacker might have forged.
 
-use super::shape::{Answer, answer};
+use super::shape::{AnswerShape, answer};
 use crate::script::Script;
 use crate::session::{FULL, Session, random};
 use firstflight_wire::{
@@ -42,7 +42,7 @@ pub fn forged(session: &Session, delay: Duration) -> Result<Script, Error> {
     } else {
         delay
     };
-    let truth = answer(session, Duration::ZERO, &Answer::default())?;
+    let truth = answer(session, Duration::ZERO, &AnswerShape::default())?;
     Ok(Script::once(damaged_tag(session)?)
         .then(Duration::ZERO, retry_with_wrong_tag(session)?)
         .then(Duration::ZERO, negotiation_with_wrong_id(session)?)

@@ -1,6 +1,6 @@
 //! Answers with an unusual order of packets, or with missing packets.
 
-use super::shape::{Answer, answer};
+use super::shape::{AnswerShape, answer};
 use crate::script::Script;
 use crate::session::{FULL, Session};
 use firstflight_wire::{Error, write_ping};
@@ -55,9 +55,9 @@ pub fn lost_ack(session: &Session, _: Duration) -> Result<Script, Error> {
     answer(
         session,
         Duration::ZERO,
-        &Answer {
+        &AnswerShape {
             first_number: 1,
-            ..Answer::default()
+            ..AnswerShape::default()
         },
     )
 }

@@ -1,6 +1,6 @@
 //! A server that retransmits according to RFC 9002, with a probe timeout of 200 ms.
 
-use super::shape::{Answer, answer};
+use super::shape::{AnswerShape, answer};
 use crate::script::Script;
 use crate::session::Session;
 use firstflight_wire::{Error, write_ping};
@@ -11,7 +11,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The answer; ServerHello retransmissions after one, three and seven timeouts, in small datagrams; then a PING.
 pub fn retransmit(session: &Session, delay: Duration) -> Result<Script, Error> {
-    let mut script = answer(session, delay, &Answer::default())?;
+    let mut script = answer(session, delay, &AnswerShape::default())?;
     for (number, expiries) in [(2, 1), (3, 3), (4, 7)] {
         let again = session.initial(number, None, |w| session.server_hello(w))?;
         script = script.then(delay + TIMEOUT * expiries, again);

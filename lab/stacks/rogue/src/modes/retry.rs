@@ -1,6 +1,6 @@
 //! Servers that validate the client's address with a Retry, and then misbehave.
 
-use super::shape::{AckShape, Answer, answer};
+use super::shape::{AckShape, AnswerShape, answer};
 use crate::script::Script;
 use crate::session::{Session, random};
 use firstflight_wire::{Error, write_retry};
@@ -61,7 +61,7 @@ pub fn twice(session: &Session, delay: Duration) -> Result<Script, Error> {
     match followed(session) {
         0 => retry(session, 1),
         1 => retry(session, 2),
-        _ => answer(session, delay, &Answer::default()),
+        _ => answer(session, delay, &AnswerShape::default()),
     }
 }
 
@@ -72,9 +72,9 @@ pub fn ack_range(session: &Session, delay: Duration) -> Result<Script, Error> {
         _ => answer(
             session,
             delay,
-            &Answer {
+            &AnswerShape {
                 ack: AckShape::TwoPackets,
-                ..Answer::default()
+                ..AnswerShape::default()
             },
         ),
     }

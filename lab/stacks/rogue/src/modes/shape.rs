@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// An answer's variable parts.
 #[derive(Clone, Copy)]
-pub struct Answer {
+pub struct AnswerShape {
     pub first_number: u64,
     pub ack: AckShape,
     pub pad_ack: bool,
@@ -23,7 +23,7 @@ pub enum AckShape {
     TwoPackets,
 }
 
-impl Default for Answer {
+impl Default for AnswerShape {
     fn default() -> Self {
         Self {
             first_number: 0,
@@ -62,7 +62,7 @@ impl AckShape {
 }
 
 /// An instant ACK and, `delay` later, ServerHello and Handshake packet; without delay, all in a single datagram.
-pub fn answer(session: &Session, delay: Duration, shape: &Answer) -> Result<Script, Error> {
+pub fn answer(session: &Session, delay: Duration, shape: &AnswerShape) -> Result<Script, Error> {
     let number = shape.first_number;
     if delay.is_zero() {
         let datagram = session.initial(number, None, |w| {
@@ -81,9 +81,9 @@ pub fn small_ack(session: &Session, delay: Duration) -> Result<Script, Error> {
     answer(
         session,
         delay,
-        &Answer {
+        &AnswerShape {
             pad_ack: false,
-            ..Answer::default()
+            ..AnswerShape::default()
         },
     )
 }
@@ -93,9 +93,9 @@ pub fn pn_start(session: &Session, delay: Duration) -> Result<Script, Error> {
     answer(
         session,
         delay,
-        &Answer {
+        &AnswerShape {
             first_number: 0x7fff_ffff,
-            ..Answer::default()
+            ..AnswerShape::default()
         },
     )
 }
@@ -118,7 +118,7 @@ pub fn amplify(session: &Session, _: Duration) -> Result<Script, Error> {
 /// Every datagram three times.
 pub fn duplicates(session: &Session, delay: Duration) -> Result<Script, Error> {
     let mut script = Script::nothing();
-    for (after, datagram) in answer(session, delay, &Answer::default())?.steps {
+    for (after, datagram) in answer(session, delay, &AnswerShape::default())?.steps {
         for _ in 0..3 {
             script = script.then(after, datagram.clone());
         }
@@ -129,7 +129,7 @@ pub fn duplicates(session: &Session, delay: Duration) -> Result<Script, Error> {
 /// Continues to send after the client has closed.
 pub fn chatty(session: &Session, delay: Duration) -> Result<Script, Error> {
     const PAUSE: Duration = Duration::from_millis(5);
-    let mut script = answer(session, delay, &Answer::default())?;
+    let mut script = answer(session, delay, &AnswerShape::default())?;
     for count in 1..=10 {
         let ping = session.initial(1 + u64::from(count), Some(FULL), write_ping)?;
         script = script.then(delay + count * PAUSE, ping);

@@ -15,7 +15,7 @@ fn described(of: CertificateParams) -> Certificate {
 
 /// An extension of RFC 6962 3.3 with `count` timestamps.
 fn timestamps(count: u16) -> CustomExtension {
-    let one = [
+    let timestamp = [
         &[0, 47][..],
         &[0],
         &[7; 32],
@@ -24,7 +24,7 @@ fn timestamps(count: u16) -> CustomExtension {
         &[4, 3, 0, 0],
     ]
     .concat();
-    let list = one.repeat(usize::from(count));
+    let list = timestamp.repeat(usize::from(count));
     let size = list.len() as u16;
     // The content is an octet string with a length of two bytes.
     let head = [
@@ -143,8 +143,8 @@ fn a_field_that_cannot_be_read_costs_no_other() {
         for (which, time) in [("not_before", not_before), ("not_after", not_after)] {
             let mut found = replaced(&der, time, date);
             let mut expected = expected(&format!("{which} is no date"));
-            for one in [&mut expected, &mut found] {
-                one.sha256.clear();
+            for description in [&mut expected, &mut found] {
+                description.sha256.clear();
             }
             match which {
                 "not_before" => expected.not_before = None,

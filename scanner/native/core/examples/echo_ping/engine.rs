@@ -149,7 +149,7 @@ impl Engine {
             self.record(target, Outcome::Blocked, None);
         }
         self.send_batch(&batch);
-        self.backlog.left(self.clock);
+        self.backlog.mark_sent(self.clock);
     }
 
     fn send_batch(&mut self, batch: &[(u32, u32)]) {

@@ -36,8 +36,8 @@ impl Record for Ping {
         &self.target
     }
 
-    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
-        Row {
+    fn row<'a>(&'a self, target: &Target<'a>) -> EchoRow<'a> {
+        EchoRow {
             target: target.line,
             domain: target.domain,
             ip: target.ip_text,
@@ -49,7 +49,7 @@ impl Record for Ping {
 
 /// One row.
 #[derive(Serialize)]
-pub struct Row<'a> {
+pub struct EchoRow<'a> {
     target: u32,
     domain: &'a str,
     ip: &'a str,
@@ -67,7 +67,7 @@ pub struct Columns {
 }
 
 impl records::Columns for Columns {
-    type Row<'a> = Row<'a>;
+    type Row<'a> = EchoRow<'a>;
 
     fn schema() -> Arc<Schema> {
         Arc::new(Schema::new(vec![
@@ -79,7 +79,7 @@ impl records::Columns for Columns {
         ]))
     }
 
-    fn push(&mut self, row: &Row<'_>) {
+    fn push(&mut self, row: &EchoRow<'_>) {
         self.target.append_value(row.target);
         for (column, text) in self.texts.iter_mut().zip([row.domain, row.ip, row.outcome]) {
             column.append_value(text);

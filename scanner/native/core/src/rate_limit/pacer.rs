@@ -133,7 +133,7 @@ impl Pacer {
     }
 
     /// Returns how many other datagrams (tokens, closes, second attempts) may leave now.
-    pub fn others(&mut self, now: Mono) -> u64 {
+    pub fn other_room(&mut self, now: Mono) -> u64 {
         self.all.room(now)
     }
 
@@ -276,7 +276,7 @@ mod tests {
         let mut all = Vec::new();
         for tenth in 0..50_000_u64 {
             let now = tenth * 100_000;
-            for _ in 0..pacer.others(now).min(3) {
+            for _ in 0..pacer.other_room(now).min(3) {
                 pacer.sent_others(now, 1);
                 all.push(now);
             }
@@ -295,7 +295,7 @@ mod tests {
         let (mut now, mut asked, mut sent, mut others) = (0, 0, 0, 0);
         while now < seconds * SECOND {
             asked += 1;
-            let more = others.min(pacer.others(now));
+            let more = others.min(pacer.other_room(now));
             pacer.sent_others(now, more);
             let new = pacer.new_probes(now);
             pacer.sent_new(now, new);
@@ -331,7 +331,7 @@ mod tests {
                 // A close for each probe, as soon as the next probes leave.
                 let closes = sizes.last().map_or(0, |last: &u64| *last);
                 assert!(
-                    pacer.others(now) >= closes,
+                    pacer.other_room(now) >= closes,
                     "{rate}: the ceiling splits a pass"
                 );
                 pacer.sent_others(now, closes);

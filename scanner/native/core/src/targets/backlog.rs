@@ -68,9 +68,9 @@ impl Backlog {
         self.limits.take(ip, now, owned)
     }
 
-    /// Notes that all targets taken before have left; see [`RateLimits::left`].
-    pub fn left(&mut self, clock: Clock) {
-        self.limits.left(clock);
+    /// Notes that all targets taken before have left; see [`RateLimits::mark_sent`].
+    pub fn mark_sent(&mut self, clock: Clock) {
+        self.limits.mark_sent(clock);
     }
 
     /// Returns the groups of targets, to see which are paused.

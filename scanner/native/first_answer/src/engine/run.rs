@@ -99,7 +99,7 @@ impl Engine {
                 self.sent_new = self.resumed_at;
             }
         }
-        self.backlog.left(self.clock);
+        self.backlog.mark_sent(self.clock);
     }
 
     /// Passes finished probes to the writer.

@@ -7,19 +7,19 @@ use firstflight_records::difference;
 
 #[test]
 fn columns_are_those_of_the_description() {
-    let found = difference("quic_probe", &["prober"], &Row::columns()[1..]);
+    let found = difference("quic_probe", &["prober"], &ProbeRow::columns()[1..]);
     assert_eq!(found, None);
 }
 
 #[test]
 fn json_has_every_column_with_null_as_null() {
-    let row = Row {
+    let row = ProbeRow {
         ip: "::1".into(),
         ack_us: Some(7),
-        ..Row::default()
+        ..ProbeRow::default()
     };
     let json: serde_json::Value = serde_json::to_value(&row).unwrap();
-    let names: Vec<&str> = Row::columns()[1..].iter().map(|c| c.name).collect();
+    let names: Vec<&str> = ProbeRow::columns()[1..].iter().map(|c| c.name).collect();
     let written = serde_json::to_string(&row).unwrap();
     let places: Vec<_> = names
         .iter()
@@ -37,14 +37,14 @@ fn json_has_every_column_with_null_as_null() {
 fn a_batch_has_the_cells_of_its_rows() {
     let mut columns = Columns::default();
     for target in [2, u32::MAX] {
-        columns.push(&Row {
+        columns.push(&ProbeRow {
             target,
             ip: "192.0.2.1".into(),
             ack_us: (target == 2).then_some(-1),
             amplification: Some(0.1),
             ttl: Some(255),
             gap_before_sh: Some(true),
-            ..Row::default()
+            ..ProbeRow::default()
         });
     }
     assert_eq!(columns.len(), 2);
@@ -69,7 +69,7 @@ fn a_batch_has_the_cells_of_its_rows() {
 #[test]
 fn segments_have_the_types_of_the_description() {
     let schema = Columns::schema();
-    assert_eq!(schema.fields().len(), Row::columns().len());
+    assert_eq!(schema.fields().len(), ProbeRow::columns().len());
     for (name, kind, nullable) in [
         ("target", DataType::UInt32, false),
         ("domain", DataType::Utf8, false),

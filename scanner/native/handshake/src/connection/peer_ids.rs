@@ -90,7 +90,7 @@ impl PeerIds {
     }
 
     /// Records that the retirements before `end` were sent.
-    pub fn left(&mut self, end: usize) {
+    pub fn mark_sent(&mut self, end: usize) {
         self.sent = self.sent.max(end);
     }
 
@@ -186,11 +186,11 @@ mod tests {
             retire(&mut ids, number).unwrap();
         }
         assert_eq!((ids.next(), ids.retired((1, 3))), ((0, 3), &[1, 2][..]));
-        ids.left(3);
+        ids.mark_sent(3);
         assert_eq!(ids.next(), (3, 3));
         ids.acknowledge((2, 3));
         assert!(ids.send_again() && ids.next() == (0, 3), "behind a gap");
-        ids.left(3);
+        ids.mark_sent(3);
         ids.acknowledge((0, 2));
         assert!(ids.send_again() && ids.next() == (2, 3));
         ids.acknowledge((2, 3));
@@ -204,7 +204,7 @@ mod tests {
         for number in 1..=64 {
             assert_eq!(retire(&mut ids, number), Ok(()), "{number}");
             ids.acknowledge(ids.next());
-            ids.left(number as usize);
+            ids.mark_sent(number as usize);
         }
         assert!(retire(&mut ids, 65).is_err(), "without end");
     }

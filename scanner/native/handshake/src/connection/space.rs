@@ -83,7 +83,7 @@ impl CryptoOut {
     }
 
     /// Records that the bytes before `end` were sent.
-    pub fn left(&mut self, end: usize) {
+    pub fn mark_sent(&mut self, end: usize) {
         self.sent = self.sent.max(end);
     }
 
@@ -178,7 +178,7 @@ impl Space {
         self.keys = None;
         self.ack_wanted = None;
         self.sent = Vec::new();
-        self.out.left(usize::MAX);
+        self.out.mark_sent(usize::MAX);
     }
 
     /// Returns when the last unacknowledged ack-eliciting packet was sent.
@@ -220,7 +220,7 @@ mod tests {
     fn packets_are_acknowledged_once_and_crypto_in_order() {
         let mut space = Space::default();
         space.out.push(&[1; 30]);
-        space.out.left(30);
+        space.out.mark_sent(30);
         space.sent = vec![sent(0, (0, 10)), sent(1, (10, 20)), sent(2, (20, 30))];
         space.next = 3;
         assert_eq!(acknowledge(&mut space, &[(3, 3)]), None, "never sent");
@@ -243,7 +243,7 @@ mod tests {
             (20, 30),
             "sent again, and acknowledged then"
         );
-        space.out.left(30);
+        space.out.mark_sent(30);
         space.sent = vec![sent(3, (20, 30))];
         space.next = 4;
         acknowledge(&mut space, &[(3, 3)]);

@@ -191,7 +191,7 @@ impl Streams {
     }
 
     /// Records that the streams of `bits` were sent.
-    pub fn left(&mut self, bits: u8) {
+    pub fn mark_sent(&mut self, bits: u8) {
         self.waiting &= !bits;
     }
 

@@ -69,7 +69,7 @@ struct World {
     retry: bool,
     /// Sends a Retry even if a token of NEW_TOKEN proves the address.
     retry_always: bool,
-    answer: Answer,
+    answer: Reaction,
     answered: bool,
     /// The client's datagrams have another source port from this number on.
     moves: usize,
@@ -101,7 +101,7 @@ impl quinn_proto::TokenLog for EveryToken {
 
 /// Reaction of the server to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum Reaction {
     Response,
     Nothing,
     Close,
@@ -155,7 +155,7 @@ impl World {
             fate: (0, usize::MAX, Fate::Arrives),
             retry: false,
             retry_always: false,
-            answer: Answer::Response,
+            answer: Reaction::Response,
             answered: false,
             moves: usize::MAX,
             served: 0,
@@ -342,27 +342,27 @@ impl World {
     }
 }
 
-fn answer(connection: &mut quinn_proto::Connection, answer: Answer, now: Instant) {
+fn answer(connection: &mut quinn_proto::Connection, answer: Reaction, now: Instant) {
     let request = connection.streams().accept(Dir::Bi).unwrap();
     if let Some(control) = connection.streams().open(Dir::Uni) {
         connection.send_stream(control).write(&SETTINGS).unwrap();
     }
     let mut stream = connection.send_stream(request);
     match answer {
-        Answer::Response => {
+        Reaction::Response => {
             stream.write(&OK).unwrap();
             stream.finish().unwrap();
         }
-        Answer::Half => {
+        Reaction::Half => {
             stream.write(&OK[..3]).unwrap();
             stream.finish().unwrap();
         }
-        Answer::Broken => {
+        Reaction::Broken => {
             stream.write(&[0x01, 0x03, 0x00, 0x00, 0x80]).unwrap();
         }
-        Answer::Reset => stream.reset(VarInt::from_u32(0x10c)).unwrap(),
-        Answer::Close => connection.close(now, VarInt::from_u32(0x105), "enough".into()),
-        Answer::Nothing => {}
+        Reaction::Reset => stream.reset(VarInt::from_u32(0x10c)).unwrap(),
+        Reaction::Close => connection.close(now, VarInt::from_u32(0x105), "enough".into()),
+        Reaction::Nothing => {}
     }
 }
 
@@ -592,11 +592,11 @@ fn a_retry_is_followed_and_times_begin_again() {
 #[test]
 fn what_becomes_of_the_request() {
     for (answer, http, close) in [
-        (Answer::Nothing, Http::NoResponse, None),
-        (Answer::Close, Http::NoResponse, Some(0x105)),
-        (Answer::Reset, Http::Reset, None),
-        (Answer::Broken, Http::Malformed, None),
-        (Answer::Half, Http::Incomplete, None),
+        (Reaction::Nothing, Http::NoResponse, None),
+        (Reaction::Close, Http::NoResponse, Some(0x105)),
+        (Reaction::Reset, Http::Reset, None),
+        (Reaction::Broken, Http::Malformed, None),
+        (Reaction::Half, Http::Incomplete, None),
     ] {
         let mut world = World::new(b"h3");
         world.answer = answer;

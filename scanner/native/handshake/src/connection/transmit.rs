@@ -64,7 +64,7 @@ impl Connection {
             size += self.packet(packet, pad_to, &mut out[size..limit])?;
         }
         for packet in planned {
-            self.left(packet, now, number);
+            self.mark_sent(packet, now, number);
         }
         self.observed.sent.add(size);
         if self.spaces[Level::Handshake as usize].next == 0 {
@@ -236,7 +236,7 @@ impl Connection {
     }
 
     /// Records that a packet was written into datagram `number`.
-    fn left(&mut self, packet: Planned, now: Mono, number: u16) {
+    fn mark_sent(&mut self, packet: Planned, now: Mono, number: u16) {
         let Planned { level, content, .. } = packet;
         if packet.ack {
             let space = self.space(level);
@@ -249,8 +249,8 @@ impl Connection {
             self.ping = None;
         }
         if level == Level::Data {
-            self.streams.left(content.streams);
-            self.peer_ids.left(content.retired.1);
+            self.streams.mark_sent(content.streams);
+            self.peer_ids.mark_sent(content.retired.1);
             self.challenges.drain(..content.responses);
             self.early_sent |= self.early.is_some();
         }
@@ -263,7 +263,7 @@ impl Connection {
             *count = count.saturating_add(1);
         }
         let space = self.space(level);
-        space.out.left(content.crypto.1);
+        space.out.mark_sent(content.crypto.1);
         if content.is_eliciting() {
             space.sent.push(Sent {
                 number: space.next,

@@ -77,7 +77,7 @@ impl Engine {
         if room > 0 {
             self.sender.send_new(&mut self.backlog, room, &mut to);
         }
-        self.backlog.left(self.clock);
+        self.backlog.mark_sent(self.clock);
     }
 
     /// Passes finished connections to the writer.

@@ -216,7 +216,7 @@ impl Sender {
         let now = self.clock.now();
         let list = self.list.clone();
         while room > 0 {
-            let Some((address, target)) = to.flights.whom(handle) else {
+            let Some((address, target)) = to.flights.target_of(handle) else {
                 return room;
             };
             let domain = list.look(&target).domain;

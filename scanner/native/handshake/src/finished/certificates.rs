@@ -13,7 +13,7 @@ use firstflight_core::targets::Target;
 use super::{RowContext, Sides};
 use crate::cdn::Rules;
 use crate::connection::Connection;
-use crate::row::{CertificateRow, Row, Text};
+use crate::row::{CertificateRow, HandshakeRow, Text};
 
 /// Maximum number of certificates remembered as written. The set is then cleared, and some certificates are written
 /// twice.
@@ -84,7 +84,7 @@ impl Known {
 
 /// Fills `row` from the certificates in `connection`, and writes rows for certificates that have no row yet.
 pub fn fill<'a>(
-    row: &mut Row<'a>,
+    row: &mut HandshakeRow<'a>,
     connection: &'a Connection,
     target: &Target<'_>,
     context: &RowContext,

@@ -6,11 +6,11 @@ use firstflight_wire::http3::{FieldSection, setting};
 use super::{RowContext, Sides, int};
 use crate::cdn::edge;
 use crate::connection::Connection;
-use crate::row::{ResponseRow, Row, Text};
+use crate::row::{HandshakeRow, ResponseRow, Text};
 
 /// Fills `row` from the response in `connection`, and writes the row of the response.
 pub fn fill<'a>(
-    row: &mut Row<'a>,
+    row: &mut HandshakeRow<'a>,
     connection: &'a Connection,
     target: &Target<'a>,
     context: &RowContext,

@@ -5,14 +5,14 @@ use firstflight_core::clock::Stamp;
 use super::{Second, micros, records_name, text};
 use crate::connection::observed::Observed;
 use crate::connection::{Again, Connection};
-use crate::row::{Row, Text};
+use crate::row::{HandshakeRow, Text};
 
 /// A server that has not validated the client's address may send this multiple of the bytes received (RFC 9000 8.1).
 const AMPLIFICATION: u32 = 3;
 
 impl Second {
     /// Fills the columns of the second connection. `first`: observations of the first connection.
-    pub fn fill<'a>(&'a self, row: &mut Row<'a>, first: &Observed) {
+    pub fn fill<'a>(&'a self, row: &mut HandshakeRow<'a>, first: &Observed) {
         row.second_outcome = Some(records_name(self.outcome).into());
         row.second_detail = self.why.as_deref().map(Text::from);
         if let Some(sent) = &self.sent {
@@ -21,7 +21,7 @@ impl Second {
     }
 }
 
-fn fill<'a>(row: &mut Row<'a>, connection: &'a Connection, first: &Observed) {
+fn fill<'a>(row: &mut HandshakeRow<'a>, connection: &'a Connection, first: &Observed) {
     let (observed, again) = (&connection.observed, &connection.again);
     let sent_at = connection.sent_at();
     let since = |milestone: Option<(Stamp, u16)>| micros(sent_at, milestone.map(|(at, _)| at));

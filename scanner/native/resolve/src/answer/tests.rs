@@ -93,7 +93,7 @@ fn read_as(message: &[u8], name: &str, qtype: QType, exact: bool, tcp: bool) -> 
     )
 }
 
-fn answer(writer: Writer) -> Answer {
+fn answer(writer: Writer) -> DnsAnswer {
     match read_as(&writer.bytes(7), "a.test", QType::A, true, false) {
         Reading::Answer(answer) => answer,
         other => panic!("{other:?}"),

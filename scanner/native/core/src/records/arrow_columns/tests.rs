@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use firstflight_records::{Record, columns};
 
 columns! {
-    struct Answer<'a> {
+    struct AnswerRow<'a> {
         line: u32,
         ttl: Option<u32>,
         names: &'a [String],
@@ -14,13 +14,13 @@ columns! {
 
 #[test]
 fn lists_and_nulls_are_kept() {
-    let mut columns = ArrowColumns::new(&Answer::columns());
+    let mut columns = ArrowColumns::new(&AnswerRow::columns());
     let names = ["a".to_owned(), "b".to_owned()];
     for (line, ttl, names, ttls) in [
         (1, Some(7), &names[..], &[3, 4][..]),
         (2, None, &[][..], &[][..]),
     ] {
-        columns.push(&Answer {
+        columns.push(&AnswerRow {
             line,
             ttl,
             names,
@@ -29,7 +29,7 @@ fn lists_and_nulls_are_kept() {
     }
     assert_eq!(columns.len(), 2);
     let batch = columns
-        .finish(ArrowColumns::schema(&Answer::columns()))
+        .finish(ArrowColumns::schema(&AnswerRow::columns()))
         .unwrap();
     assert!(columns.is_empty());
     assert!(batch.column(1).is_null(1) && !batch.column(1).is_null(0));
@@ -133,13 +133,13 @@ fn a_cell_of_another_type_is_null() {
 
 #[test]
 fn a_batch_without_a_cell_that_must_be_there_is_refused() {
-    let mut columns = ArrowColumns::new(&Answer::columns());
+    let mut columns = ArrowColumns::new(&AnswerRow::columns());
     for builder in &mut columns.builders {
         builder.push(Value::Null);
     }
     assert!(
         columns
-            .finish(ArrowColumns::schema(&Answer::columns()))
+            .finish(ArrowColumns::schema(&AnswerRow::columns()))
             .is_err()
     );
 }

@@ -21,16 +21,16 @@ fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
     // The client completes the handshake after two delays. The request reaches the server after three delays.
     let dead = 5 * DELAY / 2;
     for (idle_ms, keeps_alive_ms, dies, answer, http) in [
-        (3_000, None, dead, Answer::Response, Http::Idle),
+        (3_000, None, dead, Reaction::Response, Http::Idle),
         // Both idle timeouts are longer than the time limit.
-        (30_000, None, dead, Answer::Response, Http::NoResponse),
-        (60_000, None, dead, Answer::Response, Http::NoResponse),
-        (3_000, None, Mono::MAX, Answer::Nothing, Http::Idle),
+        (30_000, None, dead, Reaction::Response, Http::NoResponse),
+        (60_000, None, dead, Reaction::Response, Http::NoResponse),
+        (3_000, None, Mono::MAX, Reaction::Nothing, Http::Idle),
         (
             3_000,
             Some(1_000),
             Mono::MAX,
-            Answer::Nothing,
+            Reaction::Nothing,
             Http::NoResponse,
         ),
         // The last packet arrives less than three seconds before the end.
@@ -38,12 +38,12 @@ fn a_server_that_falls_silent_is_told_from_one_without_a_response() {
             3_000,
             Some(1_000),
             8_000 * MS,
-            Answer::Nothing,
+            Reaction::Nothing,
             Http::NoResponse,
         ),
         // A partial or complete response has precedence over silence.
-        (3_000, None, Mono::MAX, Answer::Half, Http::Incomplete),
-        (3_000, None, Mono::MAX, Answer::Response, Http::Response),
+        (3_000, None, Mono::MAX, Reaction::Half, Http::Incomplete),
+        (3_000, None, Mono::MAX, Reaction::Response, Http::Response),
     ] {
         let mut world = server(idle_ms, keeps_alive_ms);
         (world.dies, world.answer) = (dies, answer);

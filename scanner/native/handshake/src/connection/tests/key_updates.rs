@@ -13,7 +13,7 @@ fn a_server_that_updates_its_keys_is_followed() {
     ];
     for (updates, generation) in cases {
         let mut world = World::new(b"h3");
-        world.answer = Answer::Nothing;
+        world.answer = Reaction::Nothing;
         world.updates = updates.iter().map(|at| at * MS).collect();
         let mut client = client();
         world.run(&mut client);
@@ -40,7 +40,7 @@ fn a_server_that_updates_its_keys_is_followed() {
 fn what_comes_late_is_opened_with_the_keys_before_an_update() {
     for late in 3..8 {
         let mut world = World::new(b"h3");
-        world.answer = Answer::Nothing;
+        world.answer = Reaction::Nothing;
         world.updates = [100 * MS, 1000 * MS].into();
         world.fate = (1, late, Fate::Late);
         let mut client = client();
@@ -55,7 +55,7 @@ fn what_comes_late_is_opened_with_the_keys_before_an_update() {
 fn a_packet_with_another_phase_that_does_not_authenticate_changes_nothing() {
     for number in 0..8 {
         let mut world = World::new(b"h3");
-        world.answer = Answer::Nothing;
+        world.answer = Reaction::Nothing;
         world.updates = [100 * MS].into();
         world.fate = (1, number, Fate::Broken);
         let mut client = client();

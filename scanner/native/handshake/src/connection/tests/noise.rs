@@ -133,7 +133,7 @@ fn sent(client: &mut Connection, world: &mut World) -> usize {
 /// A client after this number of flights of the server.
 fn after(flights: usize, shared: &Arc<Context>) -> (Connection, World) {
     let mut world = World::new(b"h3");
-    world.answer = Answer::Nothing;
+    world.answer = Reaction::Nothing;
     let mut client = client_with(shared.clone());
     for _ in 0..flights {
         sent(&mut client, &mut world);

@@ -15,7 +15,7 @@ fn new_id(sequence: u8, retire_prior_to: u8) -> Vec<u8> {
 /// A client with a complete handshake that waits for the response.
 pub(super) fn waiting_client() -> (Connection, World) {
     let mut world = World::new(b"h3");
-    world.answer = Answer::Nothing;
+    world.answer = Reaction::Nothing;
     let (mut client, mut room) = (client(), [0; 2048]);
     for _ in 0..2 {
         while let Some(datagram) = client.transmit(world.now, &mut room).unwrap() {
@@ -71,7 +71,7 @@ fn a_server_that_changes_its_connection_id_is_followed() {
         });
         let config = Arc::new(world.config.clone());
         world.endpoint = Endpoint::new(Arc::new(endpoint), Some(config), true, None);
-        world.answer = Answer::Nothing;
+        world.answer = Reaction::Nothing;
         world.fate = (0, lost, Fate::Lost);
         let mut client = client();
         world.run(&mut client);
@@ -87,7 +87,7 @@ fn a_server_that_changes_its_connection_id_is_followed() {
 #[test]
 fn a_path_is_confirmed_by_its_challenge() {
     let mut world = World::new(b"h3");
-    world.answer = Answer::Nothing;
+    world.answer = Reaction::Nothing;
     world.moves = 2;
     let mut client = client();
     world.run(&mut client);

@@ -116,7 +116,7 @@ fn a_retry_is_followed_if_its_token_leaves_room_for_a_hello() {
 #[test]
 fn what_broke_a_rule_of_http3_is_told() {
     let mut world = World::new(b"h3");
-    world.answer = Answer::Broken;
+    world.answer = Reaction::Broken;
     let mut client = client();
     world.run(&mut client);
     assert_eq!(

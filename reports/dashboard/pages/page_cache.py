@@ -11,23 +11,23 @@ MOST_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Page:
+class CachedPage:
     """A page: its HTML and status."""
 
     content: bytes
     status: int = 200
 
 
-class Kept:
+class PageCache:
     """Pages by address, for a store's newest state. Concurrent requests for a page share an answer."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._size = 0
-        self._pages: OrderedDict[tuple[str, str], Page] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, str], CachedPage] = OrderedDict()
         self._making: dict[tuple[str, str], asyncio.Lock] = {}
 
-    async def page(self, address: str, stamp: str, make: Callable[[], Awaitable[Page]]) -> Page:
+    async def page(self, address: str, stamp: str, make: Callable[[], Awaitable[CachedPage]]) -> CachedPage:
         """Return the page of `address` for the state `stamp`; only successful ones are kept."""
         key = (address, stamp)
         kept_page = self._pages.get(key)
@@ -47,7 +47,7 @@ class Kept:
             if not making.locked():
                 self._making.pop(key, None)
 
-    def _keep(self, key: tuple[str, str], page: Page) -> None:
+    def _keep(self, key: tuple[str, str], page: CachedPage) -> None:
         self._pages[key] = page
         self._size += len(page.content)
         while self._size > self._most:

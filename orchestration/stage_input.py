@@ -22,7 +22,7 @@ from firstflight.system import children
 GREETING = b"firstflight: end with this input\n"
 
 
-class Held:
+class StageInput:
     """Context manager for the standard input of such a stage; it also closes when this process dies."""
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class Held:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.let_go()
+        self.close_input()
         os.close(self._read)
 
     def fileno(self) -> int:
         """Return the descriptor to start the command with."""
         return self._read
 
-    def let_go(self) -> None:
+    def close_input(self) -> None:
         """Close the input."""
         if self._write >= 0:
             os.close(self._write)
@@ -55,7 +55,7 @@ class Held:
 
 
 def end_with_input() -> None:
-    """Send SIGINT to this process when its standard input closes, if a `Held` has sent the greeting."""
+    """Send SIGINT to this process when its standard input closes, if a `StageInput` has sent the greeting."""
     if sys.stdin is None:
         return
     mode = os.fstat(0).st_mode

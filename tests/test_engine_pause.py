@@ -8,7 +8,7 @@ import pytest
 
 from firstflight import settings
 from scanner.calibrate import engines
-from scanner.driver import between
+from scanner.driver import engine_pause
 from tests import minimal
 
 
@@ -32,4 +32,4 @@ def test_the_smallest_limit_decides(
         f"calibrate.gap_s={gap_s}",
     ]
     in_force, _ = settings.load(minimal.write(tmp_path), changes)
-    assert (between.pause_s(in_force), engines.pause_s(in_force)) == (pause_s, calibrate_s)
+    assert (engine_pause.pause_s(in_force), engines.pause_s(in_force)) == (pause_s, calibrate_s)

@@ -19,7 +19,7 @@ from scanner.driver.segments import resume_flag
 from scanner.target_stage import EngineStage, TargetStage
 
 
-class DrawnStage(TargetStage):
+class SampledStage(TargetStage):
     """A stage that samples targets according to its settings section. UsageError if that disables it."""
 
     done = "contacted"
@@ -39,7 +39,7 @@ class DrawnStage(TargetStage):
         return draw.plan(self.run, self.key, self.name, self.mapper, self.folder)
 
 
-class DrawnEngineStage(DrawnStage, EngineStage):
+class SampledEngineStage(SampledStage, EngineStage):
     """A stage that samples its targets and runs one engine over them."""
 
     @property
@@ -60,7 +60,7 @@ class DrawnEngineStage(DrawnStage, EngineStage):
         seed = int(run.manifest["seed"]) ^ int(derive(str(run.manifest["cid_key"]), key, 7, self.name), 16)
         return [
             ("--targets", self.folder / "targets.csv"),
-            ("--rate", number(section.rate / key.shard.of)),
+            ("--rate", number(section.rate / key.shard.count)),
             ("--timeout", number(section.timeout_s)),
             ("--seed", seed),
             *shared_options(

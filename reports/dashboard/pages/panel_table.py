@@ -22,7 +22,7 @@ MOST_ROWS = 800
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell: the text and, if known, the value, the counts, and the link's address."""
 
     text: str
@@ -32,7 +32,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of values; `published`: values from a paper."""
 
     label: str
@@ -42,20 +42,20 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row: its head, which has its time in seconds since 1970 if it is a time, and the cells."""
 
-    head: Cell
-    cells: Sequence[Cell]
+    head: TableCell
+    cells: Sequence[TableCell]
     command: str = ""
 
 
 @dataclass(frozen=True)
-class Table:
+class PanelTable:
     """A panel's table; `left_out` describes omitted parts of the answer."""
 
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[TableColumn]
+    rows: Sequence[TableRow]
     left_out: str = ""
 
 
@@ -73,12 +73,16 @@ def summary(row: Mapping[str, Any]) -> list[Number]:
     vantages = int(row["vantages"])
     places = f"{vantages} vantage point{'' if vantages == 1 else 's'}"
     return [
-        Number("Names probed", html.whole(row["names"]), f"from {places}"),
-        Number("Instant ACKs", html.measured(row["iack_share"], "share"), f"of {html.whole(row['counted'])}"),
+        Number("Names probed", html.count_text(row["names"]), f"from {places}"),
+        Number(
+            "Instant ACKs",
+            html.value_with_unit(row["iack_share"], "share"),
+            f"of {html.count_text(row['counted'])}",
+        ),
         Number(
             "Median delay",
-            html.measured(row["delay_p50_us"], "us"),
-            f"ACK to ServerHello, of {html.whole(row['delays'])}",
+            html.value_with_unit(row["delay_p50_us"], "us"),
+            f"ACK to ServerHello, of {html.count_text(row['delays'])}",
         ),
         Number(
             "Newest run", str(row["first_day"] or "n/a"), str(row["run"]), run_reports.address(row["run"])
@@ -86,7 +90,7 @@ def summary(row: Mapping[str, Any]) -> list[Number]:
     ]
 
 
-def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, str]) -> Table:
+def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, str]) -> PanelTable:
     """Return the table of an answer in JSONCompact. `page_filters`: the filters in its query."""
     names = [column["name"] for column in answer["meta"]]
     rows = [dict(zip(names, values, strict=True)) for values in answer["data"]]
@@ -97,57 +101,66 @@ def table(panel: Panel, answer: Mapping[str, Any], page_filters: Mapping[str, st
         return _plain(panel, rows, page_filters, numbers)
     if panel.series:
         return _by_series(panel, rows)
-    columns = [Column(panel.label(panel.counts)), *(Column(_quantile(panel, name)) for name in panel.y)]
+    columns = [
+        TableColumn(panel.label(panel.counts)),
+        *(TableColumn(_quantile(panel, name)) for name in panel.y),
+    ]
     cells_by_x = {
-        row[panel.x]: [Cell(html.whole(row[panel.counts])), *(_cell(panel, row, name) for name in panel.y)]
+        row[panel.x]: [
+            TableCell(html.count_text(row[panel.counts])),
+            *(_cell(panel, row, name) for name in panel.y),
+        ]
         for row in rows
     }
     if panel.chart != "band":
         columns = columns[1:]
         cells_by_x = {
-            x: [Cell(cell.text, cell.value, cells[0].text) for cell in cells[1:]]
+            x: [TableCell(cell.text, cell.value, cells[0].text) for cell in cells[1:]]
             for x, cells in cells_by_x.items()
         }
-    if panel.reference and published_values.shown():
-        columns.append(Column(panel.reference.label, published=True))
+    if panel.reference and published_values.are_shown():
+        columns.append(TableColumn(panel.reference.label, published=True))
         published = _published(panel.reference, panel.chart, page_filters)
         cells_by_x = {
             x: [*cells, _reference(panel, published.pop(x, None))] for x, cells in cells_by_x.items()
         }
-        blank = [Cell("")] * (len(columns) - 1)
+        blank = [TableCell("")] * (len(columns) - 1)
         cells_by_x |= (
             {x: [*blank, _reference(panel, value)] for x, value in published.items()} if rows else {}
         )
-    return _cut(columns, [Row(_head(x), cells_by_x[x]) for x in sorted(cells_by_x)])
+    return _cut(columns, [TableRow(_head(x), cells_by_x[x]) for x in sorted(cells_by_x)])
 
 
-def _by_series(panel: Panel, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _by_series(panel: Panel, rows: Sequence[Mapping[str, Any]]) -> PanelTable:
     """Return a column per series, in the order of the answer; only the series with most counts."""
     totals: dict[str, int] = {}
     for row in rows:
         totals[row[panel.series]] = totals.get(row[panel.series], 0) + int(row[panel.counts])
     most = sorted(totals, key=lambda name: -totals[name])[:MOST_SERIES]
     shown = [name for name in totals if name in most]
-    cells_by_x: dict[Any, dict[str, Cell]] = {}
+    cells_by_x: dict[Any, dict[str, TableCell]] = {}
     for row in rows:
         cell = _cell(panel, row, panel.y[0])
-        count = html.whole(row[panel.counts])
-        cells_by_x.setdefault(row[panel.x], {})[row[panel.series]] = Cell(cell.text, cell.value, count)
+        count = html.count_text(row[panel.counts])
+        cells_by_x.setdefault(row[panel.x], {})[row[panel.series]] = TableCell(cell.text, cell.value, count)
     page = panel.links.get(panel.series, "")
-    columns = [Column(html.plain(name), address(page, name) if page else "") for name in shown]
-    body = [Row(_head(x), [cells_by_x[x].get(name, Cell("")) for name in shown]) for x in sorted(cells_by_x)]
+    columns = [TableColumn(html.plain(name), address(page, name) if page else "") for name in shown]
+    body = [
+        TableRow(_head(x), [cells_by_x[x].get(name, TableCell("")) for name in shown])
+        for x in sorted(cells_by_x)
+    ]
     fewer = f"{len(totals) - len(shown)} series with fewer counts" if len(totals) > len(shown) else ""
     return _cut(columns, body, fewer)
 
 
 def _plain(
     panel: Panel, rows: Sequence[Mapping[str, Any]], page_filters: Mapping[str, str], numbers: set[str]
-) -> Table:
-    columns = [Column(panel.label(name), is_text=name not in numbers) for name in panel.y]
-    shown = panel.reference if published_values.shown() else None
+) -> PanelTable:
+    columns = [TableColumn(panel.label(name), is_text=name not in numbers) for name in panel.y]
+    shown = panel.reference if published_values.are_shown() else None
     published = _published(shown, panel.chart, page_filters) if shown else {}
     if shown:
-        columns.append(Column(shown.label, published=True))
+        columns.append(TableColumn(shown.label, published=True))
     body = []
     for row in rows:
         cells = [_cell(panel, row, name) for name in panel.y]
@@ -157,37 +170,39 @@ def _plain(
         if panel.command:
             values = {name: shlex.quote(str(value)) for name, value in {**page_filters, **row}.items()}
             command = panel.command.format_map(values)
-        body.append(Row(_cell(panel, row, panel.x), cells, command))
+        body.append(TableRow(_cell(panel, row, panel.x), cells, command))
     # In the order of the query, which sorts by importance; other tables are sorted by time.
     return _cut(columns, body, newest=False)
 
 
-def _cut(columns: Sequence[Column], rows: list[Row], left_out: str = "", *, newest: bool = True) -> Table:
+def _cut(
+    columns: Sequence[TableColumn], rows: list[TableRow], left_out: str = "", *, newest: bool = True
+) -> PanelTable:
     if len(rows) > MOST_ROWS:
         more = f"{len(rows) - MOST_ROWS} {'earlier' if newest else 'further'} rows"
         left_out = f"{left_out}, {more}" if left_out else more
-    return Table(columns, rows[-MOST_ROWS:] if newest else rows[:MOST_ROWS], left_out)
+    return PanelTable(columns, rows[-MOST_ROWS:] if newest else rows[:MOST_ROWS], left_out)
 
 
-def _cell(panel: Panel, row: Mapping[str, Any], name: str) -> Cell:
+def _cell(panel: Panel, row: Mapping[str, Any], name: str) -> TableCell:
     value = row[name]
     link = panel.links.get(name, "")
     count = panel.counts_of.get(name, "")
-    return Cell(
+    return TableCell(
         # Numbers of ASes are names.
         str(value)
         if name.endswith("asn") and value is not None
-        else html.measured(value, panel.unit_of(name)),
+        else html.value_with_unit(value, panel.unit_of(name)),
         None if value is None or isinstance(value, str | bool | list) else float(value),
-        html.whole(row[count]) if count else "",
+        html.count_text(row[count]) if count else "",
         address(link, value) if link and value else "",
     )
 
 
-def _head(x: Any) -> Cell:
+def _head(x: Any) -> TableCell:
     """Return the head of a row of a chart, with its time."""
     stamp = datetime.fromisoformat(str(x)).replace(tzinfo=UTC).timestamp()
-    return Cell(html.plain(str(x)), stamp)
+    return TableCell(html.plain(str(x)), stamp)
 
 
 def _quantile(panel: Panel, name: str) -> str:
@@ -198,10 +213,10 @@ def _quantile(panel: Panel, name: str) -> str:
     )
 
 
-def _reference(panel: Panel, value: float | None) -> Cell:
+def _reference(panel: Panel, value: float | None) -> TableCell:
     if value is None:
-        return Cell("")
-    return Cell(html.measured(value, panel.unit), value)
+        return TableCell("")
+    return TableCell(html.value_with_unit(value, panel.unit), value)
 
 
 def _published(reference: Reference, chart: str, page_filters: Mapping[str, str]) -> dict[str, float]:
