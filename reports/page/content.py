@@ -10,7 +10,7 @@ from firstflight.errors import UsageError
 from reports import published_values
 from reports.figures import ack_delay, delay, first_pto, pto
 from reports.page import advice, coverage, handshakes, provenance
-from reports.question import QueryAnswer, ask, put
+from reports.question import QueryAnswer, ask, run_rendered
 from reports.tables import table1
 from schemas import sql
 from store import Store
@@ -99,7 +99,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         figure8_choice=choice,
         figure8=figure8,
         figure14=delay.all_vantages(store, when, cities),
-        padded_acks=put(store, sql.query("padded_acks", store.dialect), {"run": run, **_EVERYTHING}),
+        padded_acks=run_rendered(store, sql.query("padded_acks", store.dialect), {"run": run, **_EVERYTHING}),
         figure10=ack_delay.collect(store, when),
         figure4=figure4,
         figure2=pto.cases(figure4.points, near, cities.get(near or "", near or "")),
