@@ -49,7 +49,8 @@ SHARED = {
 }
 # Secret -> the services that read it. `metrics_password` is for nginx, and goes to a file of its own.
 READERS = {
-    "jwt_secret": {"api-server", "scheduler", "worker", "optout"},
+    "jwt_secret": {"api-server", "worker", "optout"},
+    "jwt_private_key": {"api-server", "scheduler"},
     "api_secret_key": {"api-server", "scheduler"},
     "fernet_key": {"api-server", "scheduler", "dag-processor", "migrate", "airflow-clean"},
     "passwords.json": {"api-server"},
