@@ -235,6 +235,8 @@ def centre_environment(site: SiteFolder) -> dict[str, str]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.URL,
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": str(site.paused),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{local}/execution/",
+        # Workers do not have it: their secret signs neither tokens of tasks nor logins.
+        "AIRFLOW__API_AUTH__JWT_PRIVATE_KEY_PATH": str(site.secrets.signing_key),
         "AIRFLOW__CORE__FERNET_KEY_CMD": f"cat {site.secrets.fernet}",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(site.secrets.passwords),

@@ -20,8 +20,13 @@ class Secrets:
 
     @property
     def jwt(self) -> Path:
-        """[api_auth] jwt_secret: allows signing any token (docs/operations.md)."""
+        """[api_auth] jwt_secret: signs the requests of workers (docs/operations.md)."""
         return self.folder / "jwt_secret"
+
+    @property
+    def signing_key(self) -> Path:
+        """[api_auth] jwt_private_key_path: signs the tokens of tasks and the logins to the page."""
+        return self.folder / "jwt_private_key"
 
     @property
     def fernet(self) -> Path:
@@ -63,6 +68,7 @@ def generate(folder: Path, store: str) -> Secrets:
     # 64 bytes, the key length of HS512, which Airflow uses for signatures. One line, as on machines
     # (deploy/ansible).
     _keep(secret_files.jwt, base64.urlsafe_b64encode(secrets.token_bytes(64)).decode() + "\n")
+    _keep(secret_files.signing_key, _private_key())
     _keep(secret_files.fernet, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
     _keep(secret_files.session, secrets.token_hex(32))
     _keep(secret_files.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")
@@ -73,6 +79,17 @@ def generate(folder: Path, store: str) -> Secrets:
         replace=True,
     )
     return secret_files
+
+
+def _private_key() -> str:
+    """Return a new key (Ed25519) as PEM."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+
+    pem = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return pem.decode()
 
 
 def _keep(path: Path, text: str, *, replace: bool = False) -> None:

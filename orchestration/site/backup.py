@@ -2,7 +2,8 @@
 
 A backup is a folder FOLDER/PART/TIME. The name is TIME.part until the backup is complete and was restored as
 a test: Airflow's database into a scratch database, the store by a check of every part of every table, the
-settings by reading the archive. docs/operations.md describes how to restore a backup.
+settings by reading the archive. TIME.bytes has its size for metrics, whose user lists backups but reads none.
+docs/operations.md describes how to restore a backup.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from firstflight.system import files
 PARTS = ("settings", "airflow", "store")
 DUMP, ARCHIVE, COPY = "airflow.dump", "settings.tar", "store"
 _TIME = "%Y%m%dT%H%M%SZ"
-_UNFINISHED = ".part"
+_UNFINISHED, _SIZE = ".part", ".bytes"
 # Values and marks of a column: nearly all bytes of a store.
 _OF_COLUMNS = frozenset({".bin", ".mrk2", ".mrk3", ".mrk4", ".cmrk2", ".cmrk3", ".cmrk4"})
 
@@ -40,9 +41,12 @@ def started_at(backup: Path) -> datetime:
     return started
 
 
-def size_bytes(backup: Path) -> int:
-    """Return the bytes of a backup's files."""
-    return sum(path.stat().st_size for path in backup.rglob("*") if path.is_file())
+def size_bytes(backup: Path) -> int | None:
+    """Return the bytes of a backup's files; None if they were not counted when it was made."""
+    try:
+        return int(backup.with_suffix(_SIZE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def make(
@@ -63,11 +67,16 @@ def make(
     found = check(place)
     files.sync(path for path in place.rglob("*") if path.is_file())
     backup = place.with_suffix("")
+    size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
     with files.explain_os_errors(backup):
+        counted = backup.with_suffix(_SIZE)
+        counted.write_text(f"{size}\n", encoding="utf-8")
+        counted.chmod(0o644)
         place.rename(backup)
         for old in backups(folder, part)[:-keep]:
             shutil.rmtree(old)
-    return f"{backup}: {size_bytes(backup)} bytes, restored as a test: {found}"
+            old.with_suffix(_SIZE).unlink(missing_ok=True)
+    return f"{backup}: {size} bytes, restored as a test: {found}"
 
 
 def write_airflow(place: Path, database: str) -> None:

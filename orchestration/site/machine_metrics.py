@@ -118,7 +118,8 @@ def _backups(folder: Path, parts: Sequence[str]) -> Iterator[Metric]:
         backups = backup.backups(folder, part)
         count.add_metric([part], len(backups))
         if backups:
-            size.add_metric([part], backup.size_bytes(backups[-1]))
+            if (size_bytes := backup.size_bytes(backups[-1])) is not None:
+                size.add_metric([part], size_bytes)
             made.add_metric([part], backup.started_at(backups[-1]).timestamp())
     yield from (count, size, made)
 

@@ -196,11 +196,12 @@ class RunningSite:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def execute(self, place: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a program on a host of the lab with Airflow's environment."""
+    def execute(self, place: str, *argv: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a program on a host of the lab with Airflow's environment. `stdin`: its standard input."""
         return subprocess.run(
             [sys.executable, "-P", "-m", "cli", "lab", "exec", place, *argv],
             env={**os.environ, **self._environment[place]},
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,

@@ -22,7 +22,10 @@ from tests.waiting import until
 
 OPERATIONS = TREE / "docs" / "operations.md"
 ROLE, NAME = "firstflight", "airflow"
+BACKUP, METRICS = "firstflight-backup", "firstflight-site-metrics"
+RIGHTS = TREE / "deploy" / "ansible" / "roles" / "centre" / "files" / "roles.sql"
 RESTORE = (f"dropdb {NAME}", f"createdb --owner={ROLE} {NAME}", f"pg_restore --dbname={NAME}")
+GRANT = f"psql --dbname={NAME} --file=/etc/firstflight/roles.sql"
 
 
 class PostgresCluster:
@@ -57,6 +60,20 @@ class PostgresCluster:
         assert done.returncode == 0, command
         return done  # type: ignore[no-any-return]
 
+    def grant(self) -> None:
+        """Give the roles their rights, as the playbook does."""
+        with RIGHTS.open("rb") as file:
+            self.run(f"psql --no-psqlrc -q --set=ON_ERROR_STOP=1 --dbname={NAME} --file=-", stdin=file)
+
+    def refusal(self, role: str, question: str, name: str = NAME) -> str:
+        """Return why PostgreSQL refuses a statement of a role; nothing if it does not."""
+        argv = self.argv(f"psql --no-psqlrc -qAt --username={role} {name} -c", question)
+        environment = {**os.environ, "PGHOST": str(self.folder)}
+        done = subprocess.run(
+            argv, env=environment, cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        return done.stderr
+
     def ask(self, question: str) -> list[str]:
         """Return the lines of psql's answer."""
         done = self.run(f"psql --no-psqlrc -At {NAME} -c", question, stdout=subprocess.PIPE)
@@ -64,9 +81,9 @@ class PostgresCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment for clients with the service's role."""
+        """The environment for clients with the role of backups."""
         path = os.pathsep.join([str(self._programs), os.environ["PATH"]])
-        return {**os.environ, "PGHOST": str(self.folder), "PGUSER": ROLE, "PATH": path}
+        return {**os.environ, "PGHOST": str(self.folder), "PGUSER": BACKUP, "PATH": path}
 
     def site(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `firstflight site` as the service does."""
@@ -94,8 +111,10 @@ def cluster() -> Iterator[PostgresCluster]:
             process = children.start(server.argv("postgres", *options), own_session=True, stderr=log)
         try:
             until(lambda: database.READY in (folder / "log").read_text(), (folder / "log").read_text)
-            server.run(f"createuser --createdb {ROLE}")
+            for role in (ROLE, BACKUP, METRICS):
+                server.run(f"createuser {role}")
             server.run(f"createdb --owner={ROLE} {NAME}")
+            server.grant()
             yield server
         finally:
             children.stop(process)
@@ -107,7 +126,7 @@ def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
     cluster: PostgresCluster, tmp_path: Path
 ) -> None:
     text = OPERATIONS.read_text()
-    assert all(command in text for command in RESTORE), "the page says something else"
+    assert all(command in text for command in (*RESTORE, GRANT)), "the page says something else"
     environment = airflow_environment(tmp_path)
     environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = (
         f"postgresql+psycopg2://{ROLE}@/{NAME}?host={cluster.folder}"
@@ -127,6 +146,18 @@ def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
     assert watched["up"] == 1 and watched["bytes"] > 1e6
     assert 0 < watched["connections"] < watched["connections_limit"] == 100
 
+    # Each role may do what its service does, and nothing else.
+    for role, statement in (
+        (METRICS, "SELECT 1 FROM connection"),
+        (METRICS, "CREATE TABLE t ()"),
+        (METRICS, "CREATE DATABASE t"),
+        (BACKUP, "DELETE FROM slot_pool"),
+        (BACKUP, "CREATE TABLE t ()"),
+        (ROLE, "CREATE DATABASE t"),
+    ):
+        assert cluster.refusal(role, statement), (role, statement)
+    assert cluster.refusal(BACKUP, "SELECT 1 FROM connection") == ""
+
     done = cluster.site("backup", "airflow", "--to", str(tmp_path / "backups"))
     assert done.returncode == 0, done.stderr
     (made,) = backup.backups(tmp_path / "backups", "airflow")
@@ -145,6 +176,7 @@ def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
         cluster.run(command)
     with dump.open("rb") as source:
         cluster.run(RESTORE[2], stdin=source)
+    cluster.grant()
     assert cluster.contents() == before
     # The service's role owns the tables again, and the next number is free.
     owners = cluster.ask("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'")
@@ -162,7 +194,7 @@ def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
 
 def _metrics(cluster: PostgresCluster) -> dict[str, float]:
     """Return what `site metrics` says of the database."""
-    machine = machine_metrics.MachineParts(database=f"host={cluster.folder} user={ROLE} dbname={NAME}")
+    machine = machine_metrics.MachineParts(database=f"host={cluster.folder} user={METRICS} dbname={NAME}")
     return {
         sample.name.removeprefix("firstflight_database_"): sample.value
         for family in machine_metrics.metrics(machine)

@@ -111,11 +111,15 @@ def test_a_backup_counts_once_it_was_restored(tmp_path: Path) -> None:
     (old,) = backup.backups(tmp_path / "backups", "settings")
     for days in (3, 4):
         old.with_name(f"{backup.started_at(old) - timedelta(days=days):%Y%m%dT%H%M%SZ}").mkdir()
-    old.rename(old.with_name(f"{backup.started_at(old) - timedelta(days=1):%Y%m%dT%H%M%SZ}"))
+    day_before = old.with_name(f"{backup.started_at(old) - timedelta(days=1):%Y%m%dT%H%M%SZ}")
+    old.with_suffix(".bytes").rename(day_before.with_suffix(".bytes"))
+    old.rename(day_before)
     make(lambda place: backup.check_settings(place, [secret.parent]))
     assert len(backup.backups(tmp_path / "backups", "settings")) == 2
-    assert len(list((tmp_path / "backups" / "settings").iterdir())) == 2
-    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "backups" / "settings").iterdir())
+    # Who lists them finds their sizes, and reads nothing else.
+    kept = list((tmp_path / "backups" / "settings").iterdir())
+    modes = {path.suffix: path.stat().st_mode & 0o777 for path in kept}
+    assert len(kept) == 4 and modes == {"": 0o700, ".bytes": 0o644}
 
 
 ANSWER = {

@@ -14,18 +14,22 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 import requests
 
 from lab.site.processes import alive, descendants, identities
 from orchestration.site import machine_metrics
+from tests.airflow import stolen_secret
 from tests.airflow.conftest import TREE
 from tests.airflow.site import RunningSite, raised, wait_for
+from tests.airflow.stolen_secret import Request, edge, execution, inputs, send, signed
 from tests.browser import Browser
 from tests.browser import browser as browser
 from tests.campaign_loopback.stopping import halted
@@ -341,6 +345,150 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Runn
     assert done.returncode == 0, done.stderr
     assert [int(line) for line in done.stdout.split()] == list(offered.values())
     assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
+
+
+@dataclass(frozen=True)
+class Stolen:
+    """A task of los_angeles that a thief with hamburg's secret has taken, its run, and its token."""
+
+    dag_run: str
+    run: str
+    job: dict[str, Any]
+    key: str  # its path in the workers' interface
+    token: str
+
+
+@pytest.fixture(scope="class")
+def stolen(site: RunningSite, first_tries: dict[str, FirstTry]) -> Iterator[Stolen]:
+    """A scan at los_angeles, whose worker takes no task; a thief takes the first one from hamburg."""
+    del first_tries  # required, but unused
+    other = "los_angeles"
+    site.pause("quic_scan", False)
+    site.maintenance(other, begins=True)
+    idle = site.folder / "logs" / f"worker-{other}.log"
+    wait_for(lambda: "Maintenance mode requested!" in idle.read_text(), 30, idle.read_text)
+    dag_run = site.trigger("quic_scan", vantage_points=[other])
+    task = f"{other}.fetch_inputs"
+    wait_for(
+        lambda: site.tasks("quic_scan", dag_run)[task]["state"] == "queued",
+        120,
+        lambda: site.describe("quic_scan", dag_run),
+    )
+    more = {"queues": [other], "free_concurrency": 9, "supports_task_instance_uuid": True}
+    (answer,) = send(site, KILLED, edge("POST", f"jobs/fetch/{KILLED}", more))
+    assert answer.status == 200 and answer.body["task_id"] == task, answer
+    job = answer.body
+    key = f"quic_scan/{task}/{dag_run}/{job['try_number']}/{job['map_index']}"
+    run = str(site.xcom("quic_scan", dag_run, "open"))
+    yield Stolen(dag_run, run, job, key, job["command"]["token"])
+    site.mark_failed("quic_scan", dag_run)
+    site.maintenance(other, begins=False)
+
+
+OF_A_THIEF = "of_a_thief"
+# Paths of the tasks' interface that nginx does not pass on.
+CLOSED = (
+    "variables/keys",
+    "variables/a",
+    "connections/a",
+    "connection-tests/a/connection",
+    "dag-runs/count",
+    "store/ti/a/b",
+    "hitlDetails/a",
+    "assets/by-name?name=targets",
+    "xcoms/../variables/keys",
+    "xcoms/%2e%2e/variables/keys",
+    "",
+)
+
+
+class TestAStolenSecretOfAWorker:
+    """docs/operations.md, The Edge worker's secret."""
+
+    def test_it_permits_what_the_documentation_lists(self, site: RunningSite, stolen: Stolen) -> None:
+        """Its first table. The fixture shows the first line."""
+        task = stolen.job["command"]["ti"]["id"]
+        now = datetime.now(UTC).isoformat()
+        runs = {"state": "running", "hostname": "h", "unixname": "u", "pid": 1, "start_date": now}
+        asset = {"name": "quic_probe", "uri": "quic_probe"}
+        done = {
+            "state": "success",
+            "end_date": now,
+            "task_outlets": [asset | {"type": "Asset"}],
+            "outlet_events": [{"dest_asset_key": asset, "extra": {"vantage": OF_A_THIEF, "run": "none"}}],
+        }
+        log = {"log_chunk_time": now, "log_chunk_data": "from a thief", "task_instance_id": task}
+        xcom = f"xcoms/quic_scan/{stolen.dag_run}"
+        renewed = stolen_secret.RENEWED
+        # At once: a task without heartbeats counts as dead.
+        answers = send(
+            site,
+            KILLED,
+            execution("PATCH", f"task-instances/{task}/run", stolen.token, body=runs),
+            # With the token of the task: other tasks' XComs, its own state, and events of any asset.
+            execution("GET", f"{xcom}/open/return_value", renewed),
+            execution("POST", f"{xcom}/report/return_value", renewed, body=OF_A_THIEF),
+            execution("PATCH", f"task-instances/{task}/state", renewed, body=done),
+            edge("PATCH", f"jobs/state/{stolen.key}/success", {"task_instance_id": task}),
+            edge("POST", f"logs/push/{stolen.key}", log),
+            inputs("GET", f"runs/{stolen.run}/inputs", stolen.run),
+            inputs("GET", "optout?nonce=a", "(optout)"),
+        )
+        assert [answer.status for answer in answers] == [200, 200, 201, 204, 200, 200, 200, 200], answers
+        assert stolen.run in str(answers[1].body["value"])
+        assert site.xcom("quic_scan", stolen.dag_run, "report") == OF_A_THIEF
+        assert site.tasks("quic_scan", stolen.dag_run)[stolen.job["task_id"]]["state"] == "success"
+        events = site.ask("GET", "/assets/events", params={"limit": 100, "order_by": "-timestamp"})
+        assert OF_A_THIEF in {event["extra"].get("vantage") for event in events["asset_events"]}
+        assert answers[6].body["manifest"]["id"] == stolen.run and isinstance(
+            answers[7].body["entries"], list
+        )
+
+    def test_it_permits_nothing_else(self, site: RunningSite, stolen: Stolen) -> None:
+        """It signs no token of a task and no login, and no task's token reads variables or starts a run."""
+        task, another = stolen.job["command"]["ti"]["id"], "01900000-0000-7000-8000-000000000000"
+        key = (site.folder / "secrets" / "jwt_private_key").read_text()
+        header = jwt.get_unverified_header(stolen.token)
+        right = partial(signed, key=key, algorithm="EdDSA", kid=header["kid"])
+        of_task = right({"aud": stolen_secret.TASK, "sub": task, "scope": "execution"})
+        xcom = f"xcoms/quic_scan/{stolen.dag_run}/open/return_value"
+        failed = {"state": "failed", "end_date": datetime.now(UTC).isoformat()}
+        start = f"dag-runs/quic_scan/{OF_A_THIEF}"
+        offered = f"runs/{stolen.run}/inputs"
+        elsewhere = {"aud": stolen_secret.EDGE, "method": "jobs/fetch/hamburg"}
+        cases: list[tuple[Request, int]] = [
+            # The centre's signature is accepted here, also after the task has ended, and the secret's is not.
+            (execution("GET", xcom, of_task), 200),
+            (execution("GET", xcom, task=task), 403),
+            (execution("PATCH", f"task-instances/{task}/state", task=task, body=failed), 403),
+            # The token of a task is not another task's.
+            (execution("PATCH", f"task-instances/{another}/state", of_task, body=failed), 403),
+            *((execution("GET", path, of_task), 404) for path in CLOSED),
+            (execution("PUT", "variables/a", of_task, body={"value": "b"}), 404),
+            (execution("POST", start, of_task, body={"logical_date": None}), 404),
+            (execution("POST", f"{start}/clear", of_task), 404),
+            # A token for one path of the workers' interface is for no other.
+            (Request("GET", f"/edge_worker/v1/logs/logfile_path/{stolen.key}", elsewhere), 403),
+            # There are no uploads at the centre, and no files but a run's inputs.
+            *((inputs(method, offered, stolen.run), 405) for method in ("PUT", "POST", "DELETE")),
+            (inputs("GET", f"{offered}/%2e%2e%2f%2e%2e%2fetc%2fpasswd", stolen.run), 404),
+            (inputs("GET", f"{offered}/los_angeles/1/probe/report.json", stolen.run), 404),
+            (inputs("GET", offered, "another run"), 403),
+        ]
+        answers = send(site, KILLED, *(request for request, _ in cases))
+        for (request, status), answer in zip(cases, answers, strict=True):
+            assert answer.status == status, (request, answer)
+        # From the centre's loopback, where the REST interface listens.
+        claims = {"aud": stolen_secret.PAGE, "sub": "admin", "role": "admin"}
+        secret = (site.folder / "secrets" / "jwt_secret").read_text()
+        statuses = {}
+        for name, token in (("centre", right(claims)), ("worker", signed(claims, secret))):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer_here = requests.get(f"{site.page}/api/v2/dags", headers=headers, timeout=120)
+            statuses[name] = answer_here.status_code
+        assert statuses == {"centre": 200, "worker": 403}
+        assert OF_A_THIEF not in {run["dag_run_id"] for run in _runs(site, "quic_scan")}
+        assert site.ask("GET", "/variables")["total_entries"] == 0
 
 
 def test_metrics_of_the_centre_have_what_airflow_says_of_itself(site: RunningSite) -> None:

@@ -23,16 +23,20 @@ grep CapEff /proc/self/status
 NET_RAW = 1 << 13  # capabilities(7)
 
 
-def install(folder: Path, user: str, name: str, parts: Sequence[str], program: str) -> Path:
-    """Install the command for the user's services, and a program in their place; return the command."""
+def install(folder: Path, user: str, name: str, parts: Sequence[str], program: str, store: str = "") -> Path:
+    """Install the command for the user's services, and a program in their place; return the command.
+
+    `store`: the user of a store that is alone on its machine [`user`].
+    """
     text = COMMAND.read_text()
-    for path in ("/etc/firstflight", "/opt/firstflight", "/var/lib/firstflight"):
+    for path in ("/etc/firstflight", "/opt/firstflight"):
         assert path in text
         text = text.replace(path, f"{folder}{path}")
-    group = pwd.getpwnam(user).pw_gid
     for old, new in (
-        ("!= firstflight ]", f"!= {user} ]"),
-        ("--reuid=firstflight --regid=firstflight", f"--reuid={user} --regid={group}"),
+        ("user=firstflight-store\n", f"user={store or user}\n"),
+        ("user=firstflight\n", f"user={user}\n"),
+        ('--regid="$user"', '--regid="$(id -g "$user")"'),
+        ('cd "/var/lib/$user"', f'cd "{folder}/var/lib/firstflight"'),
     ):
         assert old in text
         text = text.replace(old, new)
@@ -73,14 +77,17 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize(("part", "rights"), [("vantage", NET_RAW), ("centre", 0), ("store", 0)])
-def test_root_becomes_the_user_of_the_services(open_folder: Path, part: str, rights: int) -> None:
+@pytest.mark.parametrize(
+    ("part", "user", "rights"),
+    [("vantage", "nobody", NET_RAW), ("centre", "nobody", 0), ("store", "daemon", 0)],
+)
+def test_root_becomes_the_user_of_the_services(open_folder: Path, part: str, user: str, rights: int) -> None:
     """In the same process, which then gets signals itself; at a vantage point it may capture."""
-    command = install(open_folder, "nobody", "firstflight", [part], IDENTITY)
+    command = install(open_folder, "nobody", "firstflight", [part], IDENTITY, store="daemon")
     environment = {**os.environ, "LEFT": "of root"}
     with subprocess.Popen([command], env=environment, stdout=subprocess.PIPE, text=True) as process:
         identity, capabilities = process.communicate()[0].splitlines()
-    assert identity.split() == [str(process.pid), "nobody", pwd.getpwnam("nobody").pw_dir]
+    assert identity.split() == [str(process.pid), user, pwd.getpwnam(user).pw_dir]
     assert int(capabilities.split()[1], 16) == rights
 
 

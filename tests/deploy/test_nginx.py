@@ -144,11 +144,23 @@ def layout(
         ("/execution/health", *["centre /execution/health"] * 2),
         ("/firstflight/v1/optout?nonce=a", *["centre /firstflight/v1/optout?nonce=a"] * 2),
         # nginx passes to the centre the same normalised path that it matched.
-        ("/x/../execution/", *["centre /execution/"] * 2),
-        ("/api/v2/variables/%2e%2e/..%2F../execution/a", *["centre /execution/a"] * 2),
-        ("//execution//x", *["centre /execution/x"] * 2),
+        ("/x/../execution/xcoms/", *["centre /execution/xcoms/"] * 2),
+        ("/api/v2/variables/%2e%2e/..%2F../execution/dags/a", *["centre /execution/dags/a"] * 2),
+        ("//execution//xcoms//x", *["centre /execution/xcoms/x"] * 2),
         ("/execution/../api/v2/version", None, "dashboard /execution/../api/v2/version"),
-        ("/execution/%41%3A+%2B%25%3F?a=%2F", *["centre /execution/A:++%25%3F?a=%2F"] * 2),
+        ("/execution/xcoms/%41%3A+%2B%25%3F?a=%2F", *["centre /execution/xcoms/A:++%25%3F?a=%2F"] * 2),
+        ("/execution/task-instances/a/run", *["centre /execution/task-instances/a/run"] * 2),
+        (
+            "/execution/task-reschedules/a/start_date",
+            *["centre /execution/task-reschedules/a/start_date"] * 2,
+        ),
+        # What no task of a vantage point needs, whoever has a task's token.
+        ("/execution/", None, None),
+        ("/execution/variables/keys", None, None),
+        ("/execution/xcoms/../variables/keys", None, None),
+        ("/execution/xcoms/%2e%2e/connections/a", None, None),
+        ("/execution/dag-runs/quic_scan/a", None, None),
+        ("/execution/health/a", None, None),
     ],
 )
 def test_who_answers(layout: str, path: str, at_the_centre: str | None, under_one_name: str | None) -> None:
@@ -157,7 +169,7 @@ def test_who_answers(layout: str, path: str, at_the_centre: str | None, under_on
     assert (status, body) == (200, answer) if answer else status == 404
 
 
-@pytest.mark.parametrize("path", ["/execution", "/edge_worker/v1", "/firstflight/v1"])
+@pytest.mark.parametrize("path", ["/execution/xcoms", "/edge_worker/v1", "/firstflight/v1"])
 def test_no_redirection_leads_to_the_host_that_a_client_names(layout: str, path: str) -> None:  # noqa: ARG001
     connection = http.client.HTTPSConnection(
         ADDRESS, 443, context=ssl._create_unverified_context(), timeout=60
@@ -175,8 +187,10 @@ def test_the_host_that_a_client_names_is_not_passed_on() -> None:
 
 def test_the_labs_site_passes_the_same_paths_as_they_were_compared() -> None:
     text = (TREE / "lab" / "site" / "nginx.conf.template").read_text()
-    passed = re.findall(r"location (\S+) \{ proxy_pass http://127\.0\.0\.1:\$\{port\}(\S*); \}", text)
-    assert passed == [(path, path) for path in ("/edge_worker/v1/", "/execution/", "/firstflight/v1/")]
+    passed = re.findall(r"location (.+) \{ proxy_pass http://127\.0\.0\.1:\$\{port\}(\S*); \}", text)
+    assert all(place.removeprefix("= ") == path for place, path in passed)
+    written_paths = re.findall(r"location (= /\S+|/\S+/) \{\s+# With", rendered("centre_paths.conf"))
+    assert written_paths == [place for place, _ in passed]
 
 
 def ask(path: str) -> tuple[int, str]:

@@ -55,6 +55,8 @@ def test_each_machine_is_checked_for_its_parts() -> None:
     assert apart["parts"] == ("settings", "airflow")
     store, _ = options(APART, "store", [])
     assert store["parts"] == ("store",) and not store["airflow"] and not store["database"]
+    folders = {host: {str(path) for path in options(APART, host, [])[0]["disks"]} for host in ("store", "a")}  # type: ignore[attr-defined]
+    assert folders["store"] - folders["a"] == {"/var/lib/firstflight-store"}
     for host in ("www", "a"):
         found, text = options(APART, host, [])
         assert found["disks"] and not found["parts"] and found["backups"] is None
@@ -77,7 +79,7 @@ def test_a_renewed_certificate_is_put_where_services_read_it(tmp_path: Path) -> 
     user, group = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
     for old, new in (
         ("/etc/firstflight/tls", str(tls)),
-        ("-o root -g firstflight", f"-o {user} -g {group}"),
+        ("-o root -g root", f"-o {user} -g {group}"),
     ):
         assert old in text
         text = text.replace(old, new)
@@ -87,7 +89,7 @@ def test_a_renewed_certificate_is_put_where_services_read_it(tmp_path: Path) -> 
     environment["RENEWED_LINEAGE"] = str(lineage)
     subprocess.run(["sh", "-c", text], env=environment, check=True)
     found = {path.name: (path.read_text(), path.stat().st_mode & 0o777) for path in tls.iterdir()}
-    assert found == {"key.pem": ("privkey.pem", 0o640), "chain.pem": ("fullchain.pem", 0o644)}
+    assert found == {"key.pem": ("privkey.pem", 0o600), "chain.pem": ("fullchain.pem", 0o644)}
     assert called.read_text().splitlines() == [
         "try-reload-or-restart nginx.service",
         "try-restart firstflight-store.service",

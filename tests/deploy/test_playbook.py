@@ -24,6 +24,8 @@ ANSIBLE = TREE / "deploy" / "ansible"
 SITE = '[centre]\nssh_host = "c"\n[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\nssh_host = "a"\n'
 # Variables that only the lab's site sets: its location, and a setting that deployments do not need.
 OF_THE_LAB = {"FIRSTFLIGHT_LAB", "PYTHONUNBUFFERED"}
+# Variables that services get from their units, with the paths of their credentials.
+OF_THE_UNITS = {"FIRSTFLIGHT_STORE_FILE", "AIRFLOW__API_AUTH__JWT_PRIVATE_KEY_PATH"}
 CHOSEN = "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"  # a site's first runs are its owner's decision
 
 
@@ -82,7 +84,9 @@ def test_services_get_the_variables_of_the_labs_site(tmp_path: Path, place: str)
         **variables("group_vars/all.yml")["firstflight_airflow"],
         **variables(f"roles/{role}/defaults/main.yml")[f"{role}_environment"],
     }
-    assert set(tried) - OF_THE_LAB <= set(written)
+    assert set(tried) - OF_THE_LAB - OF_THE_UNITS <= set(written)
+    unit = TREE / "deploy/systemd" / f"firstflight-{'scheduler' if place == 'centre' else 'worker'}.service"
+    assert all(f"Environment={name}=%d/" in unit.read_text() for name in OF_THE_UNITS & set(tried))
     assert all(isinstance(value, str) for value in written.values()), "YAML makes True of on"
     for name in set(tried) & set(written):
         if name != CHOSEN and not re.search(r"\{\{|/", written[name]):

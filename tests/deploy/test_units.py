@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.deploy.test_users import settings
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NAMES = sorted(path.name for path in UNITS.glob("firstflight-*.*") if path.is_file())
@@ -26,7 +27,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("root")
     shutil.copytree(UNITS, root / "etc/systemd/system")
     programs = [f"opt/firstflight/current/venv/bin/{name}" for name in PROGRAMS]
-    for name in (*programs, "usr/bin/curl", "bin/sh", "bin/cp", "bin/rm", "bin/systemctl"):
+    for name in (*programs, "usr/bin/curl", "usr/bin/install", "bin/sh", "bin/cp", "bin/rm", "bin/systemctl"):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o755)
@@ -88,76 +89,9 @@ def test_systemd_reports_a_faulty_unit(tmp_path: Path, machine: Path, old: str, 
     assert shown in analyze("verify", f"--root={root}", unit.name).stderr
 
 
-SECRETS = "/etc/firstflight/secrets"
-KEY = "/etc/firstflight/tls/key.pem"
-# Service -> the files in the folder of secrets that it reads by path, and those that it gets as credentials.
-ALL = {
-    "jwt_secret",
-    "api_secret_key",
-    "fernet_key",
-    "passwords.json",
-    "store_url",
-    "store_password",
-    "store_loader_password",
-    "metrics_password",
-}
-OF_AIRFLOW = ALL - {"store_password", "store_loader_password", "metrics_password"}
-READS: dict[str, tuple[set[str], set[str]]] = {
-    "api-server": (OF_AIRFLOW, set()),
-    "migrate": (OF_AIRFLOW, set()),
-    "scheduler": (OF_AIRFLOW, set()),
-    "dag-processor": (OF_AIRFLOW - {"passwords.json", "store_url"}, set()),
-    "worker": (OF_AIRFLOW, set()),  # of these a vantage point has jwt_secret and store_url
-    "dashboard": (set(), {"store_url"}),
-    "store": (set(), {"store_password", "store_loader_password", "key.pem"}),
-    "tables": (set(), {"store_url"}),
-    "uploads": (set(), {"store_url"}),
-    "metrics": (set(), {"store_url"}),
-    "optout": (set(), {"jwt_secret"}),
-    "site-metrics": (set(), set()),
-    "airflow-clean": (OF_AIRFLOW - {"passwords.json", "store_url"}, set()),
-    "backup": (ALL, set()),  # it keeps them
-    "backup-store": (set(), set()),
-}
-
-
-def settings_of(name: str) -> dict[str, list[str]]:
-    """Return the words of each setting in a unit, including the settings that all units share."""
-    found: dict[str, list[str]] = {}
-    files = [UNITS / name, UNITS / "firstflight-.service.d" / "hardening.conf"]
-    for line in "\n".join(path.read_text() for path in files).splitlines():
-        key, is_setting, value = line.partition("=")
-        if is_setting and not line.startswith("#"):
-            found.setdefault(key, []).extend(value.split())
-    return found
-
-
-@pytest.mark.parametrize("part", READS)
-def test_a_service_reads_the_secrets_that_it_needs(part: str) -> None:
-    """Most services run as the same user, so file modes do not separate their secrets."""
-    assert {f"firstflight-{part}.service" for part in READS} == set(SERVICES)
-    by_path, given = READS[part]
-    found = settings_of(f"firstflight-{part}.service")
-    closed = {word.removeprefix("-") for word in found.get("InaccessiblePaths", [])}
-    assert (KEY in closed) == (part != "backup")
-    open_ones = (
-        set() if SECRETS in closed else {secret for secret in ALL if f"{SECRETS}/{secret}" not in closed}
-    )
-    assert open_ones == by_path
-    credentials = dict(word.split(":") for word in found.get("LoadCredential", []))
-    assert credentials == {secret: KEY if secret == "key.pem" else f"{SECRETS}/{secret}" for secret in given}
-    named = " ".join(found["ExecStart"] + found.get("Environment", []))
-    assert set(re.findall(r"%d/([\w.]+)", named)) == given
-    if not by_path:
-        assert SECRETS not in named and KEY not in named
-
-
 def test_the_dashboard_has_no_access_to_other_services() -> None:
-    """It runs as another user. It sees only the reports of their folder, and does not see their processes."""
-    users = {name: settings_of(name)["User"] for name in SERVICES}
-    user = users.pop("firstflight-dashboard.service")
-    assert user == ["firstflight-dashboard"] and user not in users.values()
-    found = settings_of("firstflight-dashboard.service")
+    """It sees only the reports of their folder, and does not see their processes. test_users.py: its user."""
+    found = settings(UNITS, "dashboard")
     assert found["TemporaryFileSystem"] == ["/var/lib/firstflight:ro"]
     assert found["BindReadOnlyPaths"] == ["/var/lib/firstflight/reports"]
     assert found["ProtectProc"] == ["invisible"] and "ReadWritePaths" not in found

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.test_users import USERS
 from tests.machines import upgrade
 from tests.machines.machine import Machine
 from tests.machines.site import MachineSite
@@ -75,10 +76,30 @@ def test_again_changes_nothing(site: MachineSite) -> None:
 def test_secrets_are_closed(site: MachineSite) -> None:
     for name in PARTS:
         found = site.machines[name].done("cd /etc/firstflight/secrets && stat -c '%U %a %n' . *").splitlines()
-        assert found[0] == "firstflight 700 ." and len(found) > 1
-        assert all(line.startswith("firstflight 600 ") for line in found[1:]), found
+        assert found[0] == "root 710 ." and len(found) > 1
+        assert all(line.startswith(("firstflight 600 ", "root 600 ")) for line in found[1:]), found
         keys = site.machines[name].done("find /etc/firstflight -name '*.key' -o -name key.pem").split()
         assert keys == (["/etc/firstflight/tls/key.pem"] if name in ("centre", "store") else [])
+
+
+def test_services_run_as_their_users_who_read_no_secrets_of_others(site: MachineSite) -> None:
+    for machine, unit in units(site):
+        assert (
+            machine.state(unit, "User") == USERS[unit.removeprefix("firstflight-").removesuffix(".service")]
+        )
+    for name in PARTS:
+        machine = site.machines[name]
+        secrets = machine.done("ls /etc/firstflight/secrets/*").split()
+        for user in sorted({*USERS.values()} - {"firstflight"}):
+            for secret in secrets:
+                assert machine.ssh(f"runuser -u {user} -- cat {secret}").returncode != 0, (name, user, secret)
+            if user != "firstflight-store":
+                assert machine.ssh(f"runuser -u {user} -- ls /var/lib/firstflight-store").returncode != 0
+    ask = "cd / && runuser -u {} -- psql -d airflow -tAc 'SELECT count(*) FROM {}'"
+    centre = site.machines["centre"]
+    assert centre.done(ask.format("firstflight-backup", "connection")).strip() == "0"
+    assert centre.ssh(ask.format("firstflight-site-metrics", "connection")).returncode != 0
+    assert centre.done(ask.format("firstflight-site-metrics", "pg_stat_activity")).strip() != "0"
 
 
 def test_services_are_confined(site: MachineSite) -> None:
