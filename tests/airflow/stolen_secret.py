@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from tests.airflow.site import Site
+from tests.airflow.site import RunningSite
 
 CENTRE = "https://198.18.0.10"
 EDGE, TASK, INPUTS, PAGE = "api", "urn:airflow.apache.org:task", "firstflight-inputs", "apache-airflow"
@@ -71,7 +71,7 @@ def signed(claims: dict[str, Any], key: str, algorithm: str = "HS512", **header:
     return jwt.encode({**times, **claims}, key, algorithm=algorithm, headers={"kid": "not-used", **header})
 
 
-def send(site: Site, place: str, *requests: Request) -> list[Answer]:
+def send(site: RunningSite, place: str, *requests: Request) -> list[Answer]:
     """Send requests from the lab's host `place` with the secret in the site's folder."""
     secret = site.folder / "secrets" / "jwt_secret"
     argv = (sys.executable, "-m", "tests.airflow.stolen_secret", str(secret), CENTRE)
