@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from downloader import acks, downloads, draw, option_sets, outcome, rows, session, worker
+from downloader import acks, downloads, draw, option_sets, outcome, resolving, rows, session, worker
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
 from downloader.shared_limits import Turn
@@ -153,11 +153,13 @@ def _download(
             if signalled():
                 raise worker.stopped("a signal")
 
+        again = resolving.Resolver(run.settings, folder, watch).again if settings.resolves_again else None
+
         def next_target() -> Target | float:
             nonlocal waits
-            index, wait_s = turn.choose(remaining, time.time())
-            waits = wait_s > 0
-            return wait_s if waits else remaining.pop(index)
+            found = turn.take(remaining, time.time, again)
+            waits = not isinstance(found, Target)
+            return found
 
         downloads.run(
             len(remaining),
@@ -205,10 +207,16 @@ def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, 
     schema = records.load(KIND).arrow_schema()
     out = run.layout.downloads(key)
     counts: Counter[str] = Counter()
+    again: Counter[str] = Counter()
+    moved = 0
 
     def filled() -> Iterator[dict[str, Any]]:
+        nonlocal moved
         for row in downloads.read(folder):
             counts[row["outcome"]] += 1
+            if row["position"] == 0 and row["resolved_status"] is not None:
+                again[row["resolved_status"]] += 1
+                moved += row["ip"] != row["drawn_ip"]
             origin = mapper.origin(row["ip"]) if row["ip"] else None
             capture = row["capture_file"]
             yield (
@@ -228,6 +236,12 @@ def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, 
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
     report.counts = {name: counts[name] for name in outcome.OUTCOMES if counts[name]}
     report.rows_out = counts.total()
+    if again:
+        report.facts |= {"resolved_again": again.total(), "moved": moved}
+        if failed := again.total() - sum(again[status] for status in resolving.ANSWERS):
+            report.warnings.append(
+                f"{failed} names could not be resolved again: their downloads used the address in the draw"
+            )
     run.add_output(report, out)
     over_quic = acks.captures_of_quic(rows.captures(folder))
     stamps = {**key.columns(), "tool_version": report.tool_version}

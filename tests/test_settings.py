@@ -9,8 +9,9 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
+from firstflight.run.resolvers import configured_resolvers
 from orchestration.local import preview
-from scanner.resolver.configured import configured_resolver, configured_resolvers
+from scanner.resolver.configured import configured_resolver
 from tests import minimal
 
 ROOT = Path(__file__).parent.parent

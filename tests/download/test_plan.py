@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,6 +79,36 @@ def test_the_target_that_may_start_first_is_chosen() -> None:
         place, wait = turn.choose(FILES, now)
         assert wait == min(turn.begins_in(target, now) for target in FILES)
         assert turn.begins_in(FILES[place], now) == wait
+
+
+def test_a_target_is_resolved_when_its_run_may_start() -> None:
+    """If resolving takes longer than the rest of the turn, the target stays for the next turn."""
+    turn = Turn(0, 2, 10.0)
+    moved: list[Target] = []
+    started = next(now for now in range(40) if turn.begins_in(FILES[0], now) == 0)
+
+    def again(target: Target) -> Target:
+        moved.append(target)
+        return replace(target, ip="192.0.2.99")
+
+    for elapsed, is_taken in ((0.0, True), (9.5, True), (10.0, False), (25.0, False)):
+        times = iter([started, started + elapsed])
+        remaining = [FILES[0]]
+        found = turn.take(remaining, times.__next__, again)
+        assert moved.pop() == FILES[0]
+        if is_taken:
+            assert (found, remaining) == (replace(FILES[0], ip="192.0.2.99"), [])
+        else:
+            assert (found, remaining) == (turn.begins_in(FILES[0], started + elapsed), [FILES[0]])
+    remaining = [FILES[0]]
+    assert turn.take(remaining, lambda: started + 10.0, again) == 30.0 and not moved, "not its turn"
+    assert turn.take(remaining, lambda: started) == FILES[0] and not remaining
+
+
+def test_the_turn_of_a_name_does_not_depend_on_its_address() -> None:
+    turn = Turn(0, 3, 5.0)
+    for target in FILES:
+        assert turn.begins_in(replace(target, ip="192.0.2.99"), 3.0) == turn.begins_in(target, 3.0)
 
 
 def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) -> None:
