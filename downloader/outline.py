@@ -45,12 +45,18 @@ def _files(settings: Settings, known: Known) -> int | None:
     if known.cdns is None or chosen.per_cdn is None or chosen.others is None:
         return count
     drawn = known.cdns * chosen.per_cdn + chosen.others
+    if chosen.draw == "survey":
+        if chosen.quic is None:
+            return count
+        drawn = len(draw.GROUPS) * chosen.per_cdn + chosen.others + chosen.quic
     return drawn if count is None else min(count, drawn)
 
 
 def _line(settings: Settings) -> str:
     chosen = settings.download
     drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
+    if chosen.draw == "survey":
+        drawn += f", which accept all TCP options, and {chosen.quic or 'all'} of them with HTTP/3"
     sets = len({*chosen.sets, option_sets.WARMUP})
     frequency = "once in each repetition"
     if len(settings.vantage) > 1:

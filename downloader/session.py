@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import certifi
 
-from downloader import http3, outcome
+from downloader import http3, option_sets, outcome
 from downloader.clients import shared
 from downloader.clients.contract import Answer, Request
 from downloader.http3 import Asker, Capable
@@ -82,8 +82,11 @@ class Limits:
 
 
 def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> list[OptionSet]:
-    """Return a run's sets in order: the warm-up, then the others shuffled, or as given if `fixed`."""
-    first, *others = sets
+    """Return a run's sets in order: the warm-up, then the others shuffled, or as given if `fixed`.
+
+    A run has the sets of its target set.
+    """
+    first, *others = option_sets.of_target_set(sets, target.target_set)
     if not fixed:
         # The address in the draw, which remains the same if the name is resolved again.
         random.Random(f"{seed} {target.domain} {target.drawn_ip}").shuffle(others)
@@ -168,7 +171,7 @@ class Session:
         try:
             for position, option_set in enumerate(chosen):
                 answer = None
-                if unsent is None and position == 1:
+                if unsent is None and position == 1 and http3.first_quic(chosen):
                     capable = self._ask(target)
                 without_quic = capable is not None and not capable.is_so and option_set.is_quic
                 why = Unsent.SKIPPED if unsent is None and without_quic else unsent
@@ -297,6 +300,7 @@ def entry(
         "line": target.line,
         "url": target.url,
         "domain": target.domain,
+        "target_set": target.target_set,
         "ip": target.ip,
         "drawn_ip": target.drawn_ip,
         "resolved_at": None if target.resolved is None else target.resolved.at_ns,

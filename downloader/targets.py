@@ -36,7 +36,7 @@ class Target:
     """One file. `ip` is empty if the name has no address. `line`: the line in the list, from 1.
 
     `domain` is the name for which the file was found. `host` is the host in the URL. `resolved` is `None` if
-    the name was not resolved again.
+    the name was not resolved again. `target_set`: tcp, quic or both; `None` if the draw used no survey.
     """
 
     line: int
@@ -47,6 +47,7 @@ class Target:
     port: int
     path: str
     resolved: Resolved | None = None
+    target_set: str | None = None
 
     @property
     def drawn_ip(self) -> str:

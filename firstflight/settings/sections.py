@@ -384,6 +384,11 @@ class Download(Section):
     targets: FileSetting | None = None
     # Whether to resolve a name again just before its downloads, as the paper does; not with `targets`.
     resolve_again: bool = True
+    # How files are drawn. "names": among all files. "survey", as in the paper: a TCP and a QUIC target set of
+    # names that accept all three TCP options in the run's survey ([tcp_options]).
+    draw: Literal["names", "survey"] = "names"
+    # Number of files in the QUIC target set (558 in the paper); a large number means no limit.
+    quic: int | None = Field(default=558, ge=1)
     # Number of files sampled per CDN (200 in the ANRW 2023 paper); a large number means no limit.
     per_cdn: int | None = Field(default=200, ge=1)
     # Number of files sampled from all other networks (1,000 in the paper); a large number means no limit.

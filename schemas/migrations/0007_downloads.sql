@@ -78,6 +78,7 @@ CREATE TABLE IF NOT EXISTS ${database}.download ${on_cluster}
     drawn_ip Nullable(String) CODEC(ZSTD(3)),
     resolved_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
     resolved_status LowCardinality(Nullable(String)),
+    target_set LowCardinality(Nullable(String)),
     port UInt16,
     asn Nullable(UInt32),
     cdn LowCardinality(Nullable(String)),
