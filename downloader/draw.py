@@ -2,23 +2,32 @@
 
 A hash of seed and name selects a name, so all repetitions and vantage points select the same names. If a CDN
 has too few names, all are selected, and no other group makes up for the rest.
+
+With a survey, the draw is as in the ANRW 2023 paper (sections 4.1 and 6.2): two target sets of names that
+accept all three TCP options. The vantage point's survey in the same repetition decides, so two vantage points
+or repetitions can have different targets.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from downloader import targets
+from downloader.option_sets import BOTH, QUIC, TCP
+from downloader.survey import Survey
 from downloader.targets import RejectedLine, Target
 from firstflight.as_map import OTHERS
 from firstflight.errors import InputError
 
 FOUND = "found"
+GROUPS = ("Akamai", "Amazon", "Cloudflare", "Google", "Microsoft")
+"""The CDNs that are groups of the paper. In a survey's draw, names of all other CDNs belong to `Others`."""
 # Line 1 in a target list is its header.
 _FIRST_LINE = 2
 
@@ -93,6 +102,42 @@ def sampled_targets(
     return sorted(chosen, key=lambda target: target.line), Counter(
         {cdn: len(members) for cdn, members in groups.items()}
     )
+
+
+def of_survey(
+    found: Iterable[Target],
+    survey: Survey,
+    cdn_of: Callable[[str], str | None],
+    seed: int,
+    per_cdn: int | None,
+    others: int | None,
+    quic: int | None,
+) -> tuple[list[Target], Counter[str]]:
+    """Return the targets of both target sets in the order of the list, and the number in each group.
+
+    The TCP target set is `drawn` from the names that accept all options, in the paper's groups. The QUIC
+    target set has up to `quic` of these names that speak HTTP/3; `None`: no limit. First it has the names
+    that are in the TCP target set. These are in both.
+    """
+    supporting = [target for target in found if survey.supports_options(target)]
+
+    def group(ip: str) -> str | None:
+        cdn = cdn_of(ip)
+        return cdn if cdn in GROUPS else None
+
+    of_tcp, groups = sampled_targets(supporting, group, seed, per_cdn, others)
+    lines_of_tcp = {target.line for target in of_tcp}
+    capable = [target for target in supporting if survey.speaks_http3(target)]
+    capable.sort(key=lambda target: (target.line not in lines_of_tcp, number(seed, target.domain)))
+    lines_of_quic = {target.line for target in capable[:quic]}
+    chosen = []
+    for target in supporting:
+        in_tcp, in_quic = target.line in lines_of_tcp, target.line in lines_of_quic
+        if in_tcp or in_quic:
+            chosen.append(
+                replace(target, target_set=BOTH if in_tcp and in_quic else QUIC if in_quic else TCP)
+            )
+    return sorted(chosen, key=lambda target: target.line), groups
 
 
 def number(seed: int, name: str) -> int:

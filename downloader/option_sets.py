@@ -6,6 +6,7 @@ The sets are from the ANRW paper (section 3) and its authors' extended file; see
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +63,10 @@ class OptionSet:
 
 
 WARMUP = "warmup"
+TCP, QUIC, BOTH = "tcp", "quic", "both"
+"""Target sets of a name."""
+# The TCP sets that the paper compares with QUIC, for names of the QUIC target set (ANRW 2023, section 6.2).
+_WITH_QUIC = (WARMUP, "bl", "all14")
 SETS: dict[str, OptionSet] = {
     option_set.name: option_set
     for option_set in (
@@ -80,6 +85,19 @@ SETS: dict[str, OptionSet] = {
         OptionSet("aioquic", "aioquic", http="3"),
     )
 }
+
+
+def of_target_set(sets: Sequence[OptionSet], target_set: str | None) -> list[OptionSet]:
+    """Return the sets for a name of this target set; all for a name of both, or without a target set.
+
+    A name of the TCP target set has the TCP sets. A name of the QUIC target set has the QUIC stacks, the
+    baseline and all14. The warm-up always remains.
+    """
+    if target_set == TCP:
+        return [option_set for option_set in sets if not option_set.is_quic]
+    if target_set == QUIC:
+        return [option_set for option_set in sets if option_set.is_quic or option_set.name in _WITH_QUIC]
+    return list(sets)
 
 
 def chosen(text: str) -> list[OptionSet]:

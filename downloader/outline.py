@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from downloader import draw, http3, option_sets
-from firstflight.run.outline import Known, Outline, download_traffic
+from downloader import draw, http3, option_sets, resolving
+from firstflight.run.outline import Known, Outline, download_traffic, queries
 from firstflight.settings import Settings, Vantage
 
 
@@ -15,16 +15,23 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     chosen = settings.download
     sets = option_sets.chosen(",".join(chosen.sets))
     lines = (_line(settings),)
+    sections = ("download", "resolve") if chosen.resolves_again else ("download",)
     files = _files(settings, known)
     if files is None:
-        return Outline(lines, sections=("download",))
+        return Outline(lines, sections=sections)
     downloads = files * len(sets)
     # Before QUIC downloads, one more request checks whether the server supports HTTP/3.
     head_requests = files if http3.first_quic(sets) else 0
     traffic = download_traffic(downloads + head_requests, downloads * chosen.max_bytes)
     seconds = (downloads + head_requests) * (chosen.timeout_s + chosen.pause_s)
     count = f"at most {files} files to download"
-    return Outline(lines, None, count, traffic, seconds, sections=("download",))
+    if chosen.resolves_again:
+        resolve = settings.resolve
+        checks = resolving.CHECK_ATTEMPTS * len(resolve.rates())
+        traffic += queries(files * (checks + resolve.attempts))
+        seconds += files * (resolving.CHECK_ATTEMPTS + resolve.attempts) * resolve.timeout_s
+        count += f", each after at most {checks + resolve.attempts} DNS queries"
+    return Outline(lines, None, count, traffic, seconds, sections=sections)
 
 
 def _files(settings: Settings, known: Known) -> int | None:
@@ -38,20 +45,27 @@ def _files(settings: Settings, known: Known) -> int | None:
     if known.cdns is None or chosen.per_cdn is None or chosen.others is None:
         return count
     drawn = known.cdns * chosen.per_cdn + chosen.others
+    if chosen.draw == "survey":
+        if chosen.quic is None:
+            return count
+        drawn = len(draw.GROUPS) * chosen.per_cdn + chosen.others + chosen.quic
     return drawn if count is None else min(count, drawn)
 
 
 def _line(settings: Settings) -> str:
     chosen = settings.download
     drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
+    if chosen.draw == "survey":
+        drawn += f", which accept all TCP options, and {chosen.quic or 'all'} of them with HTTP/3"
     sets = len({*chosen.sets, option_sets.WARMUP})
     frequency = "once in each repetition"
     if len(settings.vantage) > 1:
         frequency = f"once in {chosen.run_pause_s:g} s from all vantage points"
         if not settings.campaign.shared_limits:
             frequency = "once in each repetition from each vantage point, which share no limits"
+    again = ", after each name is resolved again" if chosen.resolves_again else ""
     return (
         f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
-        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and "
-        f"address gets them {frequency}"
+        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time{again}; a "
+        f"name and address gets them {frequency}"
     )

@@ -92,7 +92,9 @@ def _row(
 ) -> dict[str, Any]:
     option_set = SETS[entry["set"]]
     row: dict[str, Any] = {name: entry[name] for name in ("url", "domain", "ip", "port", "set", "position")}
-    row |= {"ip": entry["ip"] or None, "client": option_set.client, "client_version": entry["client_version"]}
+    row |= {name: entry[name] or None for name in ("ip", "drawn_ip")}
+    row |= {name: entry[name] for name in ("target_set", "resolved_at", "resolved_status")}
+    row |= {"client": option_set.client, "client_version": entry["client_version"]}
     row["protocol"] = "quic" if option_set.is_quic else "tcp"
     row["quic_capable"] = entry.get("quic_capable")
     if answer is None:

@@ -8,25 +8,26 @@ rows.py reads the captures after they are closed.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import certifi
 
-from downloader import http3, outcome
+from downloader import http3, option_sets, outcome
 from downloader.clients import shared
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.http3 import Capable, HeadClient
 from downloader.option_sets import OptionSet
 from downloader.outcome import Unsent
-from downloader.targets import Target
+from downloader.targets import Resolved, Target
 from downloader.worker import Worker
 from firstflight import capture, capture_files
 from firstflight.egress import lab
@@ -81,10 +82,14 @@ class Limits:
 
 
 def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> list[OptionSet]:
-    """Return a run's sets in order: the warm-up, then the others shuffled, or as given if `fixed`."""
-    first, *others = sets
+    """Return a run's sets in order: the warm-up, then the others shuffled, or as given if `fixed`.
+
+    A run has the sets of its target set.
+    """
+    first, *others = option_sets.of_target_set(sets, target.target_set)
     if not fixed:
-        random.Random(f"{seed} {target.domain} {target.ip}").shuffle(others)
+        # The address in the draw, which remains the same if the name is resolved again.
+        random.Random(f"{seed} {target.domain} {target.drawn_ip}").shuffle(others)
     return [first, *others]
 
 
@@ -166,7 +171,7 @@ class Session:
         try:
             for position, option_set in enumerate(chosen):
                 answer = None
-                if unsent is None and position == 1:
+                if unsent is None and position == 1 and http3.first_quic(chosen):
                     capable = self._ask(target)
                 without_quic = capable is not None and not capable.is_so and option_set.is_quic
                 why = Unsent.SKIPPED if unsent is None and without_quic else unsent
@@ -219,9 +224,14 @@ class Session:
     def _guard(self, target: Target) -> str | None:
         """Watch a new download. Return why it may not start, if so; the client then gets no request.
 
-        A client checks its lists too, but a restarted client may have lost earlier entries.
+        A client checks its lists too, but a restarted client may have lost earlier entries. A name that was
+        resolved again may have an address that needs a contact.
         """
         why = self._permitted.why_not(target.ip, target.host)
+        if why is None and not self._limits.contact.strip():
+            ip = ipaddress.ip_address(target.ip)
+            if self._permitted.needs_contact(int(ip), int(ip), ip.version):
+                why = "its address needs a contact"
         self._target = target if why is None else None
         return why
 
@@ -290,7 +300,11 @@ def entry(
         "line": target.line,
         "url": target.url,
         "domain": target.domain,
+        "target_set": target.target_set,
         "ip": target.ip,
+        "drawn_ip": target.drawn_ip,
+        "resolved_at": None if target.resolved is None else target.resolved.at_ns,
+        "resolved_status": None if target.resolved is None else target.resolved.status,
         "port": target.port,
         "set": option_set.name,
         "position": position,
@@ -339,22 +353,37 @@ def unfinished(
     """
     done: dict[int, set[str]] = {}
     capable: dict[int, Capable] = {}
-    planned = {target.line: (target.url, target.domain, target.ip) for target in targets}
+    planned = {target.line: target for target in targets}
+    # As they were downloaded: with the address at that time.
+    begun: dict[int, Target] = {}
     for row in entries:
-        if planned.get(row["line"]) != (row["url"], row["domain"], row["ip"]):
+        target = planned.get(row["line"])
+        if target is None or _identity(target) != (row["url"], row["domain"], row["drawn_ip"]):
             raise InputError(
                 f"the list of files, or their addresses, has changed since the downloads began: line "
-                f"{row['line']} was {row['url']} at {row['ip'] or 'no address'}; put it back, or run the "
-                "stage with --again"
+                f"{row['line']} was {row['url']} at {row['drawn_ip'] or 'no address'}; put it back, or run "
+                "the stage with --again"
             )
-        done.setdefault(row["line"], set()).add(row["set"])
+        begun[target.line] = _as_downloaded(target, row)
+        done.setdefault(target.line, set()).add(row["set"])
         if row.get("quic_capable") is not None:
-            capable[row["line"]] = Capable(row.get("no_quic"))
+            capable[target.line] = Capable(row.get("no_quic"))
     missing = [
         entry(target, option_set, position, None, Unsent.SKIPPED, "", capable.get(target.line))
-        for target in targets
-        if target.line in done
+        for target in (begun[target.line] for target in targets if target.line in done)
         for position, option_set in enumerate(order(sets, seed, target, fixed))
         if option_set.name not in done[target.line]
     ]
     return missing, [target for target in targets if target.line not in done]
+
+
+def _identity(target: Target) -> tuple[str, str, str]:
+    return target.url, target.domain, target.drawn_ip
+
+
+def _as_downloaded(target: Target, row: Mapping[str, Any]) -> Target:
+    """Return a planned target with the address and the resolution of its entry."""
+    if row["resolved_at"] is None:
+        return target
+    resolved = Resolved(row["drawn_ip"], row["resolved_at"], row["resolved_status"])
+    return replace(target, ip=row["ip"], resolved=resolved)

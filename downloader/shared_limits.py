@@ -1,14 +1,14 @@
 """Decides when a vantage point may download from an address, so that all together keep the pause of runs.
 
 Each vantage point computes the rule by itself, as for probes (firstflight/egress/shared_limits.py). Time is
-divided into turns of twice the pause. In each turn, an address belongs to one vantage point, and its runs
-start only in the first half. So two runs of an address, from any vantage points, start at least one pause
-apart.
+divided into turns of twice the pause. In each turn, a name belongs to one vantage point, and its runs start
+only in the first half. So two runs of a name, from any vantage points, start at least one pause apart. The
+turn does not depend on the address, because a name can have another one when it is resolved again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -19,7 +19,7 @@ TURN_IN_PAUSES = 2
 
 @dataclass(frozen=True)
 class DownloadTurn:
-    """Turn of vantage point `index` of `count`. `pause_s`: between two runs for a name and address."""
+    """Turn of vantage point `index` of `count`. `pause_s`: between two runs for a name."""
 
     index: int
     count: int
@@ -42,6 +42,26 @@ class DownloadTurn:
         index = min(range(len(remaining)), key=waits.__getitem__)
         return index, waits[index]
 
+    def take(
+        self,
+        remaining: list[Target],
+        now_s: Callable[[], float],
+        again: Callable[[Target], Target] | None = None,
+    ) -> Target | float:
+        """Remove and return a target whose run may start now; else return the seconds until one may.
+
+        `now_s` returns the time (UTC). `again` resolves the target's name again.
+        """
+        index, wait_s = self.choose(remaining, now_s())
+        target = remaining[index]
+        if not wait_s and again is not None:
+            target = again(target)
+            # Meanwhile the time to start may have passed.
+            wait_s = self.begins_in(target, now_s())
+        if wait_s:
+            return wait_s
+        del remaining[index]
+        return target
+
     def _share(self, target: Target) -> int:
-        name = f"{target.domain} {target.ip}".encode()
-        return int.from_bytes(blake2b(name, digest_size=8).digest(), "big") % self.count
+        return int.from_bytes(blake2b(target.domain.encode(), digest_size=8).digest(), "big") % self.count

@@ -19,10 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from downloader import acks, downloads, draw, option_sets, outcome, rows, session, worker
+from downloader import acks, downloads, draw, http3, option_sets, outcome, resolving, rows, session, worker
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
 from downloader.shared_limits import DownloadTurn
+from downloader.survey import Survey
 from downloader.targets import Target
 from firstflight import capture_files
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
@@ -63,11 +64,11 @@ def stage(run: Run, key: StageKey) -> None:
         mapper = Mapper(run.layout.as_data)
         folder = run.layout.stage(NAME, key)
         sets = option_sets.chosen(",".join(settings.sets))
-        plan = _plan(run, key, mapper, report)
+        plan = _plan(run, key, mapper, sets, report)
         probe = run.settings.probe
         permitted = Permitted(probe.blocklist, probe.optout, [str(net) for net in probe.allow_net])
         downloads.check(plan, permitted, run.settings.campaign.contact)
-        report.rows_in = len(plan) * len(sets)
+        report.rows_in = sum(len(option_sets.of_target_set(sets, target.target_set)) for target in plan)
         # The order differs between repetitions and between vantage points.
         seed = draw.number(int(run.manifest["seed"]), f"{key.vantage} {key.repetition}") >> 1
         report.facts |= {"sets": ",".join(option_set.name for option_set in sets), "seed": seed}
@@ -87,7 +88,9 @@ def stage(run: Run, key: StageKey) -> None:
             )
 
 
-def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[Target]:
+def _plan(
+    run: Run, key: StageKey, mapper: Mapper, sets: Sequence[OptionSet], report: StageReport
+) -> list[Target]:
     """Return the sampled targets. Report the size of each group."""
     settings = run.settings.download
     if settings.targets is None:
@@ -95,13 +98,20 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
     else:
         listed, rejected = draw.of_list(settings.targets)
     report.rejected = [UnusedLine(line=entry.line, reason=entry.reason) for entry in rejected]
-    chosen, groups = draw.sampled_targets(
-        listed,
-        lambda ip: mapper.origin(ip).cdn,
-        int(run.manifest["seed"]),
-        settings.per_cdn,
-        settings.others,
-    )
+    seed = int(run.manifest["seed"])
+
+    def cdn_of(ip: str) -> str | None:
+        return mapper.origin(ip).cdn
+
+    if settings.draw == "survey":
+        layout = run.layout
+        survey = Survey(layout.tcp_option(key), layout.handshakes(key), layout.crawl("download_file"))
+        quic = settings.quic if http3.first_quic(sets) else 0
+        chosen, groups = draw.of_survey(listed, survey, cdn_of, seed, settings.per_cdn, settings.others, quic)
+        report.facts["files_without_options"] = len(listed) - groups.total()
+        report.facts |= {f"targets_{name}": n for name, n in _target_sets(chosen).items()}
+    else:
+        chosen, groups = draw.sampled_targets(listed, cdn_of, seed, settings.per_cdn, settings.others)
     for cdn, count in sorted(groups.items()):
         report.facts[f"files_{cdn}"] = count
         drawn_count = settings.others if cdn == OTHERS else settings.per_cdn
@@ -110,6 +120,10 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
     if not chosen:
         report.warnings.append("there is no file to download")
     return chosen
+
+
+def _target_sets(targets: Sequence[Target]) -> Counter[str]:
+    return Counter(target.target_set for target in targets if target.target_set)
 
 
 def _download(
@@ -153,11 +167,13 @@ def _download(
             if signalled():
                 raise worker.stopped("a signal")
 
+        again = resolving.Resolver(run.settings, folder, watch).again if settings.resolves_again else None
+
         def next_target() -> Target | float:
             nonlocal waits
-            index, wait_s = turn.choose(remaining, time.time())
-            waits = wait_s > 0
-            return wait_s if waits else remaining.pop(index)
+            found = turn.take(remaining, time.time, again)
+            waits = not isinstance(found, Target)
+            return found
 
         downloads.run(
             len(remaining),
@@ -205,10 +221,16 @@ def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, 
     schema = records.load(KIND).arrow_schema()
     out = run.layout.downloads(key)
     counts: Counter[str] = Counter()
+    again: Counter[str] = Counter()
+    moved = 0
 
     def filled() -> Iterator[dict[str, Any]]:
+        nonlocal moved
         for row in downloads.read(folder):
             counts[row["outcome"]] += 1
+            if row["position"] == 0 and row["resolved_status"] is not None:
+                again[row["resolved_status"]] += 1
+                moved += row["ip"] != row["drawn_ip"]
             origin = mapper.origin(row["ip"]) if row["ip"] else None
             capture = row["capture_file"]
             yield (
@@ -228,6 +250,12 @@ def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, 
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
     report.counts = {name: counts[name] for name in outcome.OUTCOMES if counts[name]}
     report.rows_out = counts.total()
+    if again:
+        report.facts |= {"resolved_again": again.total(), "moved": moved}
+        if failed := again.total() - sum(again[status] for status in resolving.ANSWERS):
+            report.warnings.append(
+                f"{failed} names could not be resolved again: their downloads used the address in the draw"
+            )
     run.add_output(report, out)
     over_quic = acks.captures_of_quic(rows.captures(folder))
     stamps = {**key.columns(), "tool_version": report.tool_version}

@@ -19,10 +19,24 @@ _PATH = re.compile(r"[\x21-\x7e]*", re.ASCII)
 
 
 @dataclass(frozen=True)
+class Resolved:
+    """A name's second resolution, just before its downloads.
+
+    `drawn_ip`: the address before, empty if there was none. `at_ns`: when the query was sent (UTC). `status`:
+    as in dns_answer.
+    """
+
+    drawn_ip: str
+    at_ns: int
+    status: str
+
+
+@dataclass(frozen=True)
 class Target:
     """One file. `ip` is empty if the name has no address. `line`: the line in the list, from 1.
 
-    `domain` is the name for which the file was found. `host` is the host in the URL.
+    `domain` is the name for which the file was found. `host` is the host in the URL. `resolved` is `None` if
+    the name was not resolved again. `target_set`: tcp, quic or both; `None` if the draw used no survey.
     """
 
     line: int
@@ -32,6 +46,13 @@ class Target:
     ip: str
     port: int
     path: str
+    resolved: Resolved | None = None
+    target_set: str | None = None
+
+    @property
+    def drawn_ip(self) -> str:
+        """The address when the target was drawn; empty if there was none."""
+        return self.ip if self.resolved is None else self.resolved.drawn_ip
 
 
 @dataclass(frozen=True)

@@ -229,6 +229,7 @@ STAGES: tuple[Stage, ...] = (
         enabled_by="download",
         apart=True,
         measures="downloads",
+        programs=("firstflight-resolve",),
         kinds=("download", "quic_ack"),
         outline="downloader.outline:outline",
     ),

@@ -9,8 +9,9 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
+from firstflight.run.resolvers import configured_resolvers
 from orchestration.local import preview
-from scanner.resolver.configured import configured_resolver, configured_resolvers
+from scanner.resolver.configured import configured_resolver
 from tests import minimal
 
 ROOT = Path(__file__).parent.parent
@@ -74,6 +75,10 @@ def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
         (('name = "here"', 'name = "here"\n[probe]\nallow_net = ["8.8.8.0/24"]'), "not inside loopback"),
         (("[[vantage]]", "[vantagee]"), "no such setting"),
         (('[[vantage]]\nname = "here"', ""), "there is no [[vantage]]"),
+        (
+            ("[[vantage]]", '[download]\nenabled = true\ndraw = "survey"\n[[vantage]]'),
+            "needs the survey of TCP options in the same run",
+        ),
     ],
 )
 def test_inconsistent_settings_are_refused(folder: Path, change: tuple[str, str], message: str) -> None:

@@ -15,6 +15,10 @@ IPV6_UDP_BYTES = 48
 """Size of an IPv6 header and a UDP header (RFC 8200, RFC 768)."""
 SEGMENT_BYTES, ACK_BYTES = 1400, 80
 """Payload in a full TCP segment or QUIC packet, and size of a packet that only acknowledges."""
+# A header of 12 bytes, a question with a name of 25 characters, and EDNS (RFC 1035 4.1, RFC 6891 6.1.2).
+_QUERY_BYTES = IPV6_UDP_BYTES + 12 + 29 + 11
+# The largest answer over UDP that the engine accepts.
+_ANSWER_BYTES = IPV6_UDP_BYTES + 1232
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ def download_traffic(requests: int, received_bytes: int) -> Traffic:
     setup_packets = 10 * requests
     sent = requests * SEGMENT_BYTES + (packets + setup_packets) * ACK_BYTES
     return Traffic(requests + packets + setup_packets, sent, received_bytes + packets * ACK_BYTES)
+
+
+def queries(count: int) -> Traffic:
+    """Return the traffic of `count` DNS queries. Each attempt is a query."""
+    return Traffic(count, count * _QUERY_BYTES, count * _ANSWER_BYTES)
 
 
 def sampled_names(sample: SampledNames, names: int) -> int:

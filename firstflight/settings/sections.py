@@ -382,6 +382,13 @@ class Download(Section):
     # CSV with header `url,ip`; default: the files that the crawl found, each from the first IPv4 address that
     # the vantage point resolves.
     targets: FileSetting | None = None
+    # Whether to resolve a name again just before its downloads, as the paper does; not with `targets`.
+    resolve_again: bool = True
+    # How files are drawn. "names": among all files. "survey", as in the paper: a TCP and a QUIC target set of
+    # names that accept all three TCP options in the run's survey ([tcp_options]).
+    draw: Literal["names", "survey"] = "names"
+    # Number of files in the QUIC target set (558 in the paper); a large number means no limit.
+    quic: int | None = Field(default=558, ge=1)
     # Number of files sampled per CDN (200 in the ANRW 2023 paper); a large number means no limit.
     per_cdn: int | None = Field(default=200, ge=1)
     # Number of files sampled from all other networks (1,000 in the paper); a large number means no limit.
@@ -399,6 +406,11 @@ class Download(Section):
     fixed_order: bool = False
     # PEM file with the certificates to trust; default: Mozilla's.
     roots: FileSetting | None = None
+
+    @property
+    def resolves_again(self) -> bool:
+        """Whether names are resolved again. A list of files states its addresses."""
+        return self.resolve_again and self.targets is None
 
 
 class Watch(Section):

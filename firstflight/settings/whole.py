@@ -89,6 +89,11 @@ class Settings(Section):
                 f"address gets downloads once in {pause_s:g} s (download.run_pause_s): raise it, or name lab "
                 "networks in probe.allow_net"
             )
+        if self.download.enabled and self.download.draw == "survey" and not self.tcp_options.enabled:
+            raise ValueError(
+                'download.draw = "survey" needs the survey of TCP options in the same run: set '
+                'tcp_options.enabled = true, or download.draw = "names"'
+            )
         for vantage in self.vantage:
             first, last = map(int, (vantage.ports or self.probe.ports).split("-"))
             if vantage.shards > 1 and last - first + 1 < 2 * vantage.shards:

@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.run.resolvers import engine_options
 from firstflight.run.run import Run
 from firstflight.settings import Settings
-from firstflight.settings.types import RESOLVER_RATE
 from firstflight.shard import WHOLE, Shard
 from firstflight.system import files
 from scanner.driver import process
 from scanner.driver.arguments import Options, argument_list
 from scanner.driver.feed import Feed
 from scanner.driver.segments import has_segments, resume_flag
-from scanner.resolver.configured import configured_resolvers
 
 ENGINE = process.EngineTexts("resolver", "finished results are kept, and the stage continues there")
 # Number of unanswered queries in a row after which the engine checks whether the resolver answers at all.
@@ -56,21 +55,11 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
         ("--summary", folder / "summary.json"),
         ("--progress", folder / process.STATE),
         ("--concurrency", max(1, resolve.concurrency // shard.count)),
-        ("--timeout", resolve.timeout_s),
-        ("--attempts", resolve.attempts),
         ("--silence", SILENCE),
     ]
     if not shard.is_whole:
         options.append(("--shards", shard.count))
-    if resolve.rate is not None:
-        options.append(("--rate", resolve.rate))
-    elif not (resolve.resolver or resolve.resolvers):
-        # The engine gets the resolver of /etc/resolv.conf by address, and would treat a local stub as our
-        # own.
-        options.append(("--rate", RESOLVER_RATE))
-    options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
-    options += [("--blocklist", path) for path in settings.probe.blocklist]
-    options += [("--optout", path) for path in settings.probe.optout]
+    options += engine_options(settings)
     return argument_list("firstflight-resolve", options, *resume_flag(folder / "segments"))
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from firstflight.run.outline import Known, Outline
+from firstflight.run.outline import Known, Outline, queries
 from firstflight.settings import Resolve, Settings, Vantage
 from scanner.resolver.answer import QTYPES
-from scanner.resolver.traffic import queries
 
 
 def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outline:  # noqa: ARG001
@@ -22,7 +21,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     sections = ("resolve",)
     if known.names is None:
         return Outline((line,), pace, sections=sections)
-    traffic = queries(len(QTYPES) * known.names, resolve)
+    traffic = queries(len(QTYPES) * known.names * resolve.attempts)
     seconds = len(QTYPES) * known.names / total
     return Outline((line,), pace, traffic=traffic, seconds=seconds, sections=sections)
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator
 
 from firstflight.egress import shared_limits
-from firstflight.run.outline import Known, Outline
+from firstflight.run.outline import Known, Outline, queries
 from firstflight.settings import Settings, Vantage
 from scanner.driver.outline import probe_traffic
-from scanner.resolver.traffic import queries
 
 # Settings of [probe] that a watch ignores.
 WITHOUT_EFFECT = ("initial_size", "initial_sizes", "listen_s", "ecn", "version", "all_addresses")
@@ -28,7 +27,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     lines.append(f"at most {slots} slots a period and vantage point, one connection each")
     resolutions = math.ceil(watch.period_s / watch.resolve_every_s)
     questions = resolutions * (known.names + len(watch.owned)) * len(watch.families)
-    traffic = probe_traffic(settings.probe, 1).times(slots) + queries(questions, settings.resolve)
+    traffic = probe_traffic(settings.probe, 1).times(slots) + queries(questions * settings.resolve.attempts)
     count = f"at most {slots} slots a period"
     return Outline(tuple(lines), None, count, traffic, watch.period_s, sections=sections)
 

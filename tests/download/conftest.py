@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadWorld]:
 
 @pytest.fixture
 def run(world: DownloadWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """Return a function that makes a run with a prepared routing table; it takes further settings."""
+    """Return a function that makes a run with a prepared routing table; it takes further settings.
+
+    `files`: the list of files; by default FILES. Without a list, the run downloads what its crawl found.
+    """
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in FILES))
     (tmp_path / "names.txt").write_text("a.test\n")
     (tmp_path / "rib.mrt").write_bytes(mrt_table({"198.18.9.0/24": 13335}))
 
-    def make(more: str = "") -> Run:
+    def make(more: str = "", files: str = 'targets = "files.csv"', sets: Sequence[str] = SETS) -> Run:
         (tmp_path / "c.toml").write_text(f"""
 [targets]
 source = "file"
@@ -45,8 +48,8 @@ files = ["rib.mrt"]
 allow_net = ["198.18.0.0/15", "2001:db8::/32"]
 [download]
 enabled = true
-sets = {json.dumps(SETS)}
-targets = "files.csv"
+sets = {json.dumps(sets)}
+{files}
 roots = "{world.roots}"
 pause_s = 0.05
 {more}

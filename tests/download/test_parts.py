@@ -17,6 +17,7 @@ from downloader.clients.contract import ClientAnswer, Request
 from downloader.http3 import Capable, HeadClient
 from downloader.option_sets import SETS
 from downloader.session import Limits, Session, Withdrawn
+from downloader.targets import Resolved
 from downloader.worker import Worker
 from firstflight.egress.permitted import Permitted
 from firstflight.egress.user_agent import user_agent
@@ -320,6 +321,17 @@ def test_unfinished_downloads_of_a_killed_session(tmp_path: Path) -> None:
         more = session.entry(files[0], second, 1, answer(), None, "curl/1", capable)
         (last,), _ = session.unfinished([first_entry, more], files, sets, 1, fixed=False)
         assert (last["quic_capable"], last["no_quic"]) == (capable.is_so, capable.why_not)
+    # If its name was resolved again, the missing downloads have the new address.
+    moved = replace(files[0], ip="192.0.2.9", resolved=Resolved("192.0.2.1", 5, "NOERROR"))
+    assert session.order(sets, 1, moved, fixed=False)[0] == first
+    owed, left = session.unfinished(
+        [session.entry(moved, first, 0, answer(), None, "curl/1")], files, sets, 1, fixed=False
+    )
+    columns = ("ip", "drawn_ip", "resolved_at", "resolved_status")
+    assert {tuple(entry[name] for name in columns) for entry in owed} == {
+        ("192.0.2.9", "192.0.2.1", 5, "NOERROR")
+    }
+    assert (len(owed), left) == (2, [files[1]])
     edited = [
         [targets.of(2, "https://new.test/", "192.0.2.1"), targets.of(3, "https://a.test/", "192.0.2.1")],
         [targets.of(2, "https://a.test/", "192.0.2.2")],
@@ -351,6 +363,15 @@ def test_an_opt_out_of_the_host_of_a_url_breaks_its_download_off(tmp_path: Path)
         return False
 
     until(is_broken_off, "the entry to be in force")
+
+
+def test_an_address_of_another_operator_needs_a_contact(tmp_path: Path) -> None:
+    """A name that is resolved again may have such an address, although no planned address needs a contact."""
+    lists, target = ["allow-net=127.0.0.0/8"], targets.of(2, "https://a.test/", "8.8.8.8")
+    for contact, why in (("", "its address needs a contact"), ("me@example.org", None)):
+        downloads = Session(option_sets.chosen("bl"), tmp_path, lists, Limits(contact=contact), lambda: None)
+        assert downloads._guard(target) == why
+        assert downloads._guard(replace(target, ip="127.0.0.1")) is None
 
 
 def test_no_client_requests_a_listed_target(tmp_path: Path) -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from firstflight.system import binaries, children
 from lab import certificates
+from lab.dns import dns_service
+from lab.model import DnsRecord, Host
 from lab.namespaces import MARK
 from tests.waiting import until
 
 VANTAGE_V4, VANTAGE_V6 = "198.18.9.1", "2001:db8:9::1"
 SERVER_V4, SERVER_V6 = "198.18.9.2", "2001:db8:9::2"
 RTT_US = 20_000
-NAME = "files.download.test"
+DOMAIN = "download.test"
+NAME = f"files.{DOMAIN}"
 TCP_ONLY = 8443  # a port without QUIC
 SIZES = {"small": 150_000, "one": 1_000_000, "two": 2_000_000, "five": 5_000_000, "twenty": 20_000_000}
 _GATEWAYS = {"v": "02:ff:01:00:00:01", "s": "02:ff:01:00:00:02"}
@@ -130,6 +133,19 @@ class DownloadWorld:
         """Return the URL of a file of the server; a whole one stays."""
         return path if "//" in path else f"https://{NAME}/{path}"
 
+    @contextmanager
+    def names(self, addresses: Mapping[str, str], broken: Collection[str] = ()) -> Iterator[None]:
+        """Serve the addresses of these names by the lab's name server at SERVER_V4.
+
+        Names in `broken` zones are SERVFAIL.
+        """
+        host = Host("s", "dns", SERVER_V4, SERVER_V6)
+        records = [DnsRecord(name, "A", 60, address) for name, address in addresses.items()]
+        with ExitStack() as stack:
+            service = dns_service(self.folder, host, records, broken)
+            self._serve(stack, "s", service.argv, b"running")
+            yield
+
     def _keep_open(self, stack: ExitStack) -> int:
         holder = children.start(
             ["unshare", "--net", "sh", "-c", "echo; exec cat"],
@@ -176,7 +192,7 @@ class DownloadWorld:
             (www / name).write_bytes(os.urandom(size))
         authority = certificates.make_authority(self.folder)
         self.roots = authority.path
-        issued = certificates.issue(authority, "files", [NAME])
+        issued = certificates.issue(authority, "files", [NAME, f"*.{DOMAIN}"])
         (self.folder / "nginx.conf").write_text(
             _NGINX.format(
                 folder=self.folder,

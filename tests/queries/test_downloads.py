@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,27 @@ def test_only_pairs_of_one_run_that_both_succeeded_with_one_length(tmp_path: Pat
         ["bl", "ws14", 5, 4, 1, 0.2, 0.2, 0, 0.4, 0.2],
         ["ws14", "bl", 5, 4, 1, 0.4, 0.2, 0.2, 0.4, 0.2],
     ]
+
+
+def test_each_part_of_table2_has_its_target_set(tmp_path: Path) -> None:
+    """Pairs of TCP sets are from the TCP target set, pairs with a QUIC stack from the QUIC target set."""
+    rows = []
+    for name in ("tcp", "quic", "both"):
+        for repetition in range(1, {"tcp": 2, "quic": 3, "both": 5}[name]):
+            base = {"domain": f"{name}.example", "target_set": name, "repetition": repetition}
+            rows += pair(name, 2.0, **base)
+            rows.append(download(set="quiche", client="quiche", anrw_throughput_bps=500_000, **base))
+    load(tmp_path, rows)
+    with open_store() as store:
+        found = store.rows("SELECT set, versus, pairs, domains FROM anrw_table2")
+        first = store.rows("SELECT target_set, domains FROM anrw_table1 WHERE cdn = 'Total'")
+    pairs = {(row["set"], row["versus"]): (row["pairs"], row["domains"]) for row in found}
+    of_tcp, of_quic = (1 + 4, 2), (2 + 4, 2)
+    assert pairs == {
+        (one, other): of_quic if "quiche" in (one, other) else of_tcp
+        for one, other in permutations(("bl", "ws14", "quiche"), 2)
+    }
+    assert {row["target_set"]: row["domains"] for row in first} == {"tcp": 2, "quic": 2}
 
 
 def test_names_of_each_cdn(tmp_path: Path) -> None:
