@@ -105,6 +105,7 @@ def _row(
     return row | {
         "outcome": outcome.of(answer, None if option_set.name == WARMUP else warmup, option_set, flow),
         **{name: getattr(answer, name) for name in _OF_ANSWER},
+        "detail": answer.detail or outcome.human_verification(answer),
         "body_bytes": answer.body_bytes,
         **{name: headers.get(header) for name, header in _HEADERS.items()},
         "cache": next((headers[name] for name in _CACHE if name in headers), None),
