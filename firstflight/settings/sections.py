@@ -264,6 +264,9 @@ class Probe(Section):
     all_addresses: bool = False
     # Address families to probe.
     families: tuple[Literal[4, 6], ...] = Field(default=(4, 6), min_length=1, max_length=2)
+    # `h3`: contact only names whose HTTPS record promises HTTP/3, also for handshakes and pairs. Not for
+    # watches.
+    https_record: Literal["any", "h3"] = "any"
     # Source ports, bound while the prober runs; the default is above Linux's ephemeral range.
     ports: PortRange = "61000-61063"
     # Seed of the random order; default: random, recorded in the manifest.
