@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from downloader import outcome
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS, OptionSet
 from downloader.worker import Worker
@@ -38,7 +39,9 @@ def judge(answer: ClientAnswer) -> Capable:
     if answer.end != "complete":
         return Capable(f"no answer to HEAD over HTTP/3: {answer.detail or answer.end}")
     if answer.status != 200:
-        return Capable(f"HEAD over HTTP/3 brings status {answer.status}")
+        mark = outcome.human_verification(answer)
+        asks = "" if mark is None else f" with {mark}: the server asks for human verification"
+        return Capable(f"HEAD over HTTP/3 brings status {answer.status}{asks}")
     return Capable()
 
 

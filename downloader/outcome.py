@@ -11,6 +11,7 @@ from typing import Any
 
 from downloader.clients.contract import ClientAnswer
 from downloader.option_sets import WARMUP, OptionSet
+from firstflight.cdn import challenge
 
 OUTCOMES = (
     "done",
@@ -29,6 +30,7 @@ OUTCOMES = (
     "skipped",
     "failed",
     "wire_limit",
+    "challenge",
 )
 
 
@@ -62,6 +64,8 @@ def of(answer: ClientAnswer, warmup: ClientAnswer | None, option_set: OptionSet,
     status = answer.status or 0
     if 300 <= status < 400:
         return "redirect"
+    if human_verification(answer) is not None:
+        return "challenge"
     if status != 200:
         return "http_error"
     if warmup is not None and any(
@@ -74,6 +78,11 @@ def of(answer: ClientAnswer, warmup: ClientAnswer | None, option_set: OptionSet,
     if answer.content_length is not None and answer.body_bytes < answer.content_length:
         return "short"
     return "done"
+
+
+def human_verification(answer: ClientAnswer) -> str | None:
+    """Return the field of a page for human verification (firstflight/cdn/challenge.py); else `None`."""
+    return challenge.of(answer.status, answer.headers or {})
 
 
 def of_rest(option_set: OptionSet, answer: ClientAnswer) -> Unsent | None:

@@ -54,6 +54,7 @@ _OF_FLOW = (
     "rtt_mean_us",
     "rtt_p50_us",
     "retransmission_rate",
+    "limited_by",
     "mss_server",
     "wscale_server",
 )
@@ -107,6 +108,7 @@ def _row(
     return row | {
         "outcome": outcome.of(answer, None if option_set.name == WARMUP else warmup, option_set, flow),
         **{name: getattr(answer, name) for name in _OF_ANSWER},
+        "detail": answer.detail or outcome.human_verification(answer),
         "body_bytes": answer.body_bytes,
         **{name: headers.get(header) for name, header in _HEADERS.items()},
         "cache": next((headers[name] for name in _CACHE if name in headers), None),

@@ -96,6 +96,7 @@ def _chain(links: int) -> dict[str, tuple[str, ...]]:
 
 _FOUND = {"status": 200, "method": "head", "path": FILE, "depth": 1}
 _TEXT = "User-agent: *\n"
+_CHALLENGE = "add_header cf-mitigated challenge always;"
 
 _SITES = (
     _file("one", 1 * MB),
@@ -149,6 +150,10 @@ _SITES = (
     _odd("unknown-coding", "nothing_found"),
     _odd("umlauts", "found", size=MB, **{**_FOUND, "path": "/%C3%BC.bin"}),
     _odd("costly", "found", size=MB, **{**_FOUND, "depth": 3}),
+    _none("challenge", "challenge", rules=f"location = / {{ {_CHALLENGE} return 403; }}"),
+    _none("challenge-robots", "challenge", rules=f"location = /robots.txt {{ {_CHALLENGE} return 503; }}"),
+    _odd("captcha", "challenge"),
+    _odd("interstitial", "challenge"),
 )
 
 

@@ -263,6 +263,22 @@ def walls(question: FileRequest) -> Reply:
     )
 
 
+def captcha(question: FileRequest) -> Reply:
+    """The start page is plain; the file has a puzzle for people in front of it, as AWS WAF sends it."""
+    if question.path != FILE:
+        return plain(question)
+    return Reply(405, {"x-amzn-waf-action": "captcha"}, None, 0)
+
+
+def interstitial(question: FileRequest) -> Reply:
+    """All answers except the file, also for robots.txt, are pages with a script that looks for a browser."""
+    if question.path == FILE:
+        return plain(question)
+    body = b"<!doctype html><title>checking</title>"
+    fields = {"Content-Type": "text/html", "x-amzn-waf-action": "challenge"}
+    return Reply(202, fields, lambda: _text(body), len(body))
+
+
 async def _silence() -> Body:
     await asyncio.sleep(600)
     yield b""
@@ -286,6 +302,7 @@ BEHAVIOURS: dict[str, Callable[[FileRequest], Reply]] = {
         *(plain, robots_endless, trap, no_length, ranges, wrong_length, breaks, slow, changes),
         *(packed, unknown_coding, umlauts, costly),
         *(bomb, giant_page, hostile_links, endless_fields, redirects, walls, tarpit, drips),
+        *(captcha, interstitial),
     )
 }
 

@@ -74,6 +74,41 @@ def test_families_and_all_addresses(tmp_path: Path) -> None:
     assert everything["address_rank"].to_pylist() == [0, 1, 0, 0]
 
 
+def test_only_names_whose_https_record_promises_h3(tmp_path: Path) -> None:
+    def record(domain: str, priority: int | None, alpn: list[str], status: str = "NOERROR") -> dict[str, Any]:
+        row = answer(domain, "HTTPS", None, None if status != "NOERROR" else 0, status)
+        return row | {"https_priority": priority, "https_alpn": alpn}
+
+    addresses = [
+        answer(f"{name}.test", qtype, address, 0)
+        for name in ("h3", "h2", "alias", "failed", "none", "second")
+        for qtype, address in (("A", "192.0.2.1"), ("AAAA", f"2001:db8::{ord(name[0]):x}"))
+    ]
+    rows = [
+        *addresses[:6],
+        record("h3.test", 1, ["h2", "h3"]),
+        record("h2.test", 1, ["h2", "h3-29"]),
+        *addresses[6:],
+        # Without parameters, whatever the row has.
+        record("alias.test", 0, ["h3"]),
+        record("failed.test", None, [], "SERVFAIL"),
+        record("none.test", None, [], "NODATA"),
+        record("second.test", 1, ["h2"]),
+        record("second.test", 2, ["h3"]),
+        # A name without an address is not counted.
+        record("lost.test", 1, ["h2"]),
+    ]
+    path = tmp_path / "dns_answer.parquet"
+    columns = sorted({name for row in rows for name in row})
+    pq.write_table(pa.Table.from_pylist([dict.fromkeys(columns) | row for row in rows]), path)
+    plan = choose.choose(path, (4,), False, tmp_path, needs_h3=True)
+    assert plan["domain"].to_pylist() == ["h3.test", "second.test"]
+    plan = choose.choose(path, (4, 6), False, tmp_path, needs_h3=True)
+    assert plan["domain"].to_pylist() == ["h3.test", "h3.test", "second.test", "second.test"]
+    assert plan["target"].to_pylist() == [2, 3, 4, 5]
+    assert choose.names_left_out(path, (4, 6)) == 4
+
+
 def test_duplicate_targets_are_probed_once_at_their_first_position(tmp_path: Path) -> None:
     again = {"list_id": "M", "rank": 9}
     rows = [

@@ -13,6 +13,7 @@ from crawler.files import page, page_thread, robots, sizes, urls
 from crawler.files.fetch import Asked, Blocked, Fault, Forbidden, HttpResponse, Stopped, is_html
 from crawler.files.limits import Limits
 from crawler.files.wire import Wire
+from firstflight.cdn import challenge
 
 Outcome = Literal[
     "found",
@@ -26,6 +27,7 @@ Outcome = Literal[
     "limit",
     "failed",
     "nothing_found",
+    "challenge",
 ]
 T = TypeVar("T")
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -160,6 +162,9 @@ class Visit:
             if self.counts.forbidden >= self.limits.forbidden:
                 raise _Finished("robots", f"{self.counts.forbidden} requests are forbidden") from None
             raise
+        mark = challenge.of(answer.status, answer.headers)
+        if mark is not None:
+            raise _Finished("challenge", f"the server asks for human verification ({mark}, {answer.status})")
         if answer.status == 429 and not asked.is_robots:
             raise _Finished("http_error", "the server asks for fewer requests (429)")
         return answer
@@ -199,10 +204,18 @@ class Visit:
         """Return the rules in a host's robots.txt, which is requested once (RFC 9309)."""
         if host not in self._rules:
             self._rules[host] = robots.UNREACHABLE
-            self._rules[host] = await self._fetch_rules(host)
-            if host == self.domain:
-                self.robots_state = self._rules[host].state
+            try:
+                self._rules[host] = await self._fetch_rules(host)
+            except _Finished as ended:
+                if ended.outcome == "challenge":
+                    self._note_robots(host)
+                raise
+            self._note_robots(host)
         return self._rules[host]
+
+    def _note_robots(self, host: str) -> None:
+        if host == self.domain:
+            self.robots_state = self._rules[host].state
 
     async def _fetch_rules(self, host: str) -> robots.Rules:
         asked = Asked(f"https://{host}/robots.txt", keep=self.limits.robots_bytes, is_robots=True)

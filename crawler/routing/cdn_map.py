@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from crawler.routing.as2org import Organisation
 from firstflight.as_map import merge_cdn_map, read_cdn_map
+from firstflight.errors import UsageError
 
 TABLE_5 = Path(__file__).with_name("cdn_as.toml")
 
@@ -20,6 +22,34 @@ def load(base: Path | None, extra: Iterable[Path]) -> dict[int, str]:
     for path in extra:
         merge_cdn_map(cdn_of, read_cdn_map(path).items(), path)
     return cdn_of
+
+
+def by_organisation(cdn_of: Mapping[int, str], organisations: Mapping[int, Organisation]) -> dict[int, str]:
+    """Return the map with all ASes of each organisation that has an AS in `cdn_of`.
+
+    Raise UsageError if an organisation has ASes of two CDNs.
+    """
+    first_of: dict[str, tuple[int, str]] = {}
+    for asn, cdn in sorted(cdn_of.items()):
+        organisation = _id(organisations.get(asn))
+        if organisation is None:
+            continue
+        first_asn, first = first_of.setdefault(organisation, (asn, cdn))
+        if first != cdn:
+            raise UsageError(
+                f'cdn_by = "organisation": AS{first_asn} of {first} and AS{asn} of {cdn} belong to one '
+                'organisation: remove one of the two from the CDN map, or set cdn_by = "asn"'
+            )
+    found = dict(cdn_of)
+    for asn, entry in organisations.items():
+        organisation = _id(entry)
+        if organisation in first_of:
+            found.setdefault(asn, first_of[organisation][1])
+    return found
+
+
+def _id(entry: Organisation | None) -> str | None:
+    return None if entry is None else entry.org_id or entry.organisation
 
 
 def render(cdn_of: dict[int, str], sources: Iterable[Path]) -> str:

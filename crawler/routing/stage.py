@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from crawler import https
-from crawler.routing import as2org, as_records, cdn_map, rib, routeviews
+from crawler.routing import as2org, as2org_plus, as_records, cdn_map, rib, routeviews
 from firstflight.as_map import AS_DATA_FILE, CDN_MAP_FILE, RIB_FILE
 from firstflight.cdn import rules as cdn_rules
 from firstflight.errors import InputError
@@ -54,10 +54,13 @@ def stage(run: Run) -> None:
         rules = cdn_rules.load(settings.cdn_rules, settings.cdn_rules_extra)
         session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact, folder)
         tables = _tables(settings, session)
-        sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
+        sources = [_source(path, url) for path, url in tables]
         paths = [path for path, _ in tables]
         database, summary = _converted(paths, sources, settings.cache_dir, folder)
         organisations = _organisations(settings, session)
+        if settings.cdn_by == "organisation":
+            assert organisations is not None  # settings check it
+            cdn_of = cdn_map.by_organisation(cdn_of, organisations.of)
         with files.replacing(folder / RIB_FILE) as part:
             shutil.copyfile(database, part)
         files.write_text(folder / CDN_MAP_FILE, cdn_map.render(cdn_of, maps))
@@ -73,7 +76,9 @@ def stage(run: Run) -> None:
                 "cdn_map_sources": _hashed(maps),
                 "cdn_rules_sha256": files.sha256_of(folder / cdn_rules.RULES_FILE),
                 "cdn_rules_sources": _hashed(rule_files),
+                "cdn_by": settings.cdn_by,
                 "as2org": None if organisations is None else asdict(organisations.source),
+                "as2org_plus": _plus_of(organisations),
             },
         )
         table_at = datetime.fromisoformat(summary["dumped_at"])
@@ -81,12 +86,12 @@ def stage(run: Run) -> None:
         outputs = [RIB_FILE, CDN_MAP_FILE, cdn_rules.RULES_FILE, AS_DATA_FILE, as_records.PREFIX_FILE]
         _fill(report, summary)
         if organisations is not None:
-            by_asn = organisations.found.of
+            by_asn = organisations.of
             as_records.write_organisations(
-                by_asn, table_at, organisations.source.file, folder / as_records.ORGANISATION_FILE
+                by_asn, table_at, organisations.name, folder / as_records.ORGANISATION_FILE
             )
             outputs.append(as_records.ORGANISATION_FILE)
-            report.counts |= {"as_orgs": len(by_asn), "as_orgs_unknown": organisations.found.unknown_orgs}
+            report.counts |= {"as_orgs": len(by_asn), "as_orgs_unknown": organisations.unknown_orgs}
         else:
             (folder / as_records.ORGANISATION_FILE).unlink(missing_ok=True)
         for name in outputs:
@@ -95,10 +100,22 @@ def stage(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Organisations:
-    """A parsed file of AS organisations, and its source."""
+    """The organisation of each AS, and the sources. `plus`: the file of further groups, if there is one."""
 
     source: Source
-    found: as2org.AsOrganisations
+    plus: Source | None
+    of: Mapping[int, as2org.Organisation]
+    unknown_orgs: int
+
+    @property
+    def name(self) -> str:
+        """The names of the files."""
+        return self.source.file if self.plus is None else f"{self.source.file}+{self.plus.file}"
+
+
+def _plus_of(organisations: Organisations | None) -> dict[str, Any] | None:
+    plus = None if organisations is None else organisations.plus
+    return None if plus is None else asdict(plus)
 
 
 def _organisations(settings: AsData, session: https.Session) -> Organisations | None:
@@ -110,8 +127,16 @@ def _organisations(settings: AsData, session: https.Session) -> Organisations | 
         path = settings.as2org_file
     else:
         return None
-    source = Source(path.name, url, files.sha256_of(path), path.stat().st_size)
-    return Organisations(source, as2org.read(path))
+    source = _source(path, url)
+    found = as2org.read(path)
+    if settings.as2org_plus is None:
+        return Organisations(source, None, found.of, found.unknown_orgs)
+    merged = as2org_plus.merged(found.of, as2org_plus.read(settings.as2org_plus))
+    return Organisations(source, _source(settings.as2org_plus, None), merged, found.unknown_orgs)
+
+
+def _source(path: Path, url: str | None) -> Source:
+    return Source(path.name, url, files.sha256_of(path), path.stat().st_size)
 
 
 def _hashed(paths: Sequence[Path]) -> list[dict[str, str]]:

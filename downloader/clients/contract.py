@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Self
 
+from firstflight.cdn import challenge
 from firstflight.errors import FirstflightError
 from firstflight.system import from_outside
 
@@ -111,7 +112,7 @@ class ClientAnswer:
 KEPT_HEADERS = frozenset(
     {
         "age", "alt-svc", "cache-control", "cf-cache-status", "content-encoding", "content-length",
-        "content-type", "etag", "last-modified", "location", "server", "via", "x-cache",
+        "content-type", "etag", "last-modified", "location", "server", "via", "x-cache", *challenge.HEADERS,
     }
 )  # fmt: skip
 MOST_OF_A_HEADER = 500

@@ -139,12 +139,16 @@ class AsData(Section):
     cdn_rules: FileSetting | None = None
     # Rules that precede cdn_rules.
     cdn_rules_extra: tuple[FileSetting, ...] = ()
+    # `organisation`: a CDN also has all other ASes of its organisations, as in the ANRW 2023 paper.
+    cdn_by: Literal["asn", "organisation"] = "asn"
     # Source of the ASes' organisations; default: unknown.
     as2org: Literal["caida", "file"] | None = None
     # CAIDA: use the newest file up to this day.
     as2org_date: DateSetting | None = None
     # A file in CAIDA's format, as-org2info.txt or .jsonl, optionally gzipped.
     as2org_file: FileSetting | None = None
+    # Organisations of some ASes that replace those of this source, such as as2org+ (docs/inputs.md).
+    as2org_plus: FileSetting | None = None
     # Folder that keeps routing tables.
     cache_dir: PathSetting = Field(default=Path("var/cache/routeviews"), validate_default=True)
     # Folder that keeps files of AS organisations.
@@ -152,11 +156,13 @@ class AsData(Section):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_rules(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit rules that are not set, so that earlier versions at vantage points can read the rest."""
+        """Omit keys that are not set, so that earlier versions at vantage points can read the rest."""
         values: dict[str, Any] = dump(self)
-        for name in ("cdn_rules", "cdn_rules_extra"):
+        for name in ("cdn_rules", "cdn_rules_extra", "as2org_plus"):
             if not values.get(name):
                 values.pop(name, None)
+        if self.cdn_by == "asn":
+            values.pop("cdn_by", None)
         return values
 
     @model_validator(mode="after")
@@ -171,6 +177,12 @@ class AsData(Section):
                 'as2org = "caida" goes with `as2org_date`, as2org = "file" with `as2org_file`, '
                 "and neither key is allowed otherwise"
             )
+        if self.as2org is None and self.as2org_plus is not None:
+            raise ValueError(
+                '`as2org_plus` adds to a source of organisations: set as2org = "caida" or "file"'
+            )
+        if self.as2org is None and self.cdn_by == "organisation":
+            raise ValueError('cdn_by = "organisation" needs organisations: set as2org = "caida" or "file"')
         return self
 
 
@@ -252,6 +264,9 @@ class Probe(Section):
     all_addresses: bool = False
     # Address families to probe.
     families: tuple[Literal[4, 6], ...] = Field(default=(4, 6), min_length=1, max_length=2)
+    # `h3`: contact only names whose HTTPS record promises HTTP/3, also for handshakes and pairs. Not for
+    # watches.
+    https_record: Literal["any", "h3"] = "any"
     # Source ports, bound while the prober runs; the default is above Linux's ephemeral range.
     ports: PortRange = "61000-61063"
     # Seed of the random order; default: random, recorded in the manifest.

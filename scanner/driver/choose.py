@@ -40,27 +40,38 @@ PLAN = pa.schema(
 )
 
 
-def resolved(run: Run, key: StageKey, scratch: Path) -> pa.Table:
+def resolved(run: Run, key: StageKey, scratch: Path, *, over_quic: bool = True) -> pa.Table:
     """Choose the addresses that the resolve stage found for `key`, as `choose` does with the run's settings.
 
-    InputError if the names are not resolved.
+    `over_quic`: the stage uses QUIC, so `probe.https_record` applies. InputError if the names are not
+    resolved.
     """
     probe, dns_answer = run.settings.probe, run.layout.dns_answer(key)
     if not dns_answer.is_file():
         raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
-    return choose(dns_answer, probe.families, probe.all_addresses, scratch)
+    needs_h3 = over_quic and probe.https_record == "h3"
+    return choose(dns_answer, probe.families, probe.all_addresses, scratch, needs_h3=needs_h3)
 
 
-def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scratch: Path) -> pa.Table:
+def choose(
+    dns_answer: Path,
+    families: Sequence[int],
+    all_addresses: bool,
+    scratch: Path,
+    *,
+    needs_h3: bool = False,
+) -> pa.Table:
     """Select the addresses to probe from a resolve stage's record file.
 
     Per name and family, select the answer's first address, or with `all_addresses` each distinct address.
-    Return a table with the columns of PLAN, in the order of the file, mapped from a temporary file in the
-    folder `scratch`. Raise InputError if the file cannot be read.
+    With `needs_h3`, select only names whose HTTPS record promises HTTP/3 (`promised_h3`). Return a table with
+    the columns of PLAN, in the order of the file, mapped from a temporary file in the folder `scratch`. Raise
+    InputError if the file cannot be read.
     """
     qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
     try:
-        answers = mapped(_usable(dns_answer, qtypes, all_addresses), PLAN, scratch)
+        promised = promised_h3(dns_answer) if needs_h3 else None
+        answers = mapped(_usable(dns_answer, qtypes, all_addresses, promised), PLAN, scratch)
     except pa.ArrowException as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
     repeats = repeated(answers, scratch)
@@ -71,13 +82,46 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scrat
     return select_rows(answers, mask, scratch)
 
 
+def promised_h3(dns_answer: Path) -> pa.Array:
+    """Return the names whose HTTPS record has `h3` in its alpn parameter, as in the view https_promise.
+
+    An alias record (priority 0) has no parameters (RFC 9460 2.4.2), so it promises nothing.
+    """
+    names: set[str] = set()
+    for batch in _batches(dns_answer, ["domain", "qtype", "status", "https_priority", "https_alpn"]):
+        mask = pc.and_(pc.equal(batch["qtype"], "HTTPS"), pc.equal(batch["status"], "NOERROR"))
+        mask = pc.and_(mask, pc.fill_null(pc.greater(batch["https_priority"], 0), False))
+        records = batch.filter(mask)
+        pairs = zip(records["domain"].to_pylist(), records["https_alpn"].to_pylist(), strict=True)
+        names.update(domain for domain, alpn in pairs if "h3" in (alpn or ()))
+    return pa.array(sorted(names), pa.string())
+
+
+def names_left_out(dns_answer: Path, families: Sequence[int]) -> int:
+    """Return how many names have an address in one of these families and no HTTPS record with `h3`.
+
+    These are the names that `choose` omits with `needs_h3`. Raise InputError if the file cannot be read.
+    """
+    qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
+    names: set[str] = set()
+    for batch in _batches(dns_answer, ["domain", "qtype", "status", "address"]):
+        mask = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
+        names.update(batch.filter(pc.and_(mask, pc.equal(batch["status"], "NOERROR")))["domain"].to_pylist())
+    return len(names.difference(promised_h3(dns_answer).to_pylist()))
+
+
 def select_rows(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
     """Return the rows in a plan that are set in `mask`, numbered again, mapped like the plan."""
     return mapped(_selected(plan, mask), PLAN, scratch)
 
 
-def _usable(dns_answer: Path, qtypes: pa.Array, all_addresses: bool) -> Iterator[pa.Table]:
-    """Yield the rows with an address to probe, numbered like the lines of targets.csv."""
+def _usable(
+    dns_answer: Path, qtypes: pa.Array, all_addresses: bool, promised: pa.Array | None
+) -> Iterator[pa.Table]:
+    """Yield the rows with an address to probe, numbered like the lines of targets.csv.
+
+    `promised`: the names that may be selected; `None`: all names.
+    """
     columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
     line = FIRST_LINE
     for batch in _batches(dns_answer, columns):
@@ -85,6 +129,8 @@ def _usable(dns_answer: Path, qtypes: pa.Array, all_addresses: bool) -> Iterator
         mask = pc.and_(mask, pc.equal(batch["status"], "NOERROR"))
         if not all_addresses:
             mask = pc.and_(mask, pc.equal(batch["answer_rank"], 0))
+        if promised is not None:
+            mask = pc.and_(mask, pc.is_in(batch["domain"], value_set=promised))
         answers = batch.filter(mask)
         yield _numbered([answers[OF_ANSWER.get(name, name)] for name in PLAN.names[1:]], line)
         line += answers.num_rows

@@ -42,7 +42,8 @@ def _lines(settings: Settings) -> Iterator[str]:
     probe = settings.probe
     addresses = "all addresses" if probe.all_addresses else "the first address"
     families = " and ".join(f"IPv{family}" for family in probe.families)
-    yield f"probes: {addresses} of each name, {families}, UDP port {probe.port}{_packets(settings)}"
+    names = "each name" if probe.https_record == "any" else "each name with h3 in its HTTPS record"
+    yield f"probes: {addresses} of {names}, {families}, UDP port {probe.port}{_packets(settings)}"
     yield (
         f"limits: {limit_words(probe.per_address_rate)} per address, "
         f"{limit_words(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, "

@@ -44,7 +44,13 @@ class ProbeStage(EngineStage):
     @property
     def without_targets(self) -> str:
         """The warning if no name has an address."""
+        if self._needs_h3:
+            return "no name of the list has an address and an HTTPS record with h3 (probe.https_record)"
         return "no name of the list has an address; dns_answer has the reasons"
+
+    @property
+    def _needs_h3(self) -> bool:
+        return self.run.settings.probe.https_record == "h3"
 
     @property
     def log(self) -> str:
@@ -73,7 +79,7 @@ class ProbeStage(EngineStage):
         return warnings
 
     def choose(self) -> pa.Table:
-        """Return every name's addresses."""
+        """Return the addresses of every name, or of the names with h3 in their HTTPS record."""
         return choose.resolved(self.run, self.key, self.folder)
 
     def rows_in(self, segment: Path) -> int:
@@ -113,3 +119,7 @@ class ProbeStage(EngineStage):
         """Write quic_probe.parquet from the closed segments."""
         report.warnings += capture_files.losses(self.run.layout.stage("capture", self.key))
         quic_probe.write(self.run, self.key, plan, ruleset, report, self.mapper, stopped)
+        if self._needs_h3:
+            families = self.run.settings.probe.families
+            left_out = choose.names_left_out(self.run.layout.dns_answer(self.key), families)
+            report.facts["names_without_h3"] = left_out

@@ -71,6 +71,11 @@ def test_every_request_names_us_and_a_contact(world: CrawlWorld, crawled: Crawle
         ("robots-files", ["/robots.txt", "/"]),
         ("redirect", ["/robots.txt", "/"]),
         ("two", ["/robots.txt", "/", "/files/download.bin"]),
+        # A request for human verification ends a crawl.
+        ("challenge", ["/robots.txt", "/"]),
+        ("challenge-robots", ["/robots.txt"]),
+        ("captcha", ["/robots.txt", "/", "/files/download.bin"]),
+        ("interstitial", ["/robots.txt"]),
         ("hostile-links", ["/robots.txt", "/"]),
         ("bomb", ["/robots.txt", "/"]),
         ("blocked", []),
@@ -95,6 +100,22 @@ def test_forbidden_requests_end_a_crawl_too(crawled: Crawled) -> None:
     assert crawled.rows["walls.downloads.test"]["reason"] == "1000 requests are forbidden"
     paths = [path for _, path, _ in crawled.asked["walls.downloads.test"]]
     assert len(paths) < 100 and not any(path.startswith("/closed") for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        ("challenge", "cf-mitigated: challenge, 403"),
+        ("challenge-robots", "cf-mitigated: challenge, 503"),
+        ("captcha", "x-amzn-waf-action: captcha, 405"),
+        ("interstitial", "x-amzn-waf-action: challenge, 202"),
+    ],
+)
+def test_a_request_for_human_verification_has_its_field_as_the_reason(
+    crawled: Crawled, label: str, reason: str
+) -> None:
+    row = crawled.rows[f"{label}.downloads.test"]
+    assert row["reason"] == f"the server asks for human verification ({reason})"
 
 
 def test_redirects_are_followed_five_times(crawled: Crawled) -> None:

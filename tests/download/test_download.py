@@ -157,6 +157,7 @@ def test_the_warmup_is_first_and_the_rest_is_drawn(world: DownloadWorld, tmp_pat
     [
         ("gone", SERVER_V4, "http_error", "skipped"),
         ("missing", SERVER_V4, "http_error", "skipped"),
+        ("human", SERVER_V4, "challenge", "skipped"),
         ("moved", SERVER_V4, "redirect", "skipped"),
         (f"https://{NAME}:444/small", SERVER_V4, "connect_failed", "skipped"),
         ("https://other.download.test/small", SERVER_V4, "tls_failed", "skipped"),
@@ -180,6 +181,8 @@ def test_a_run_whose_warmup_fails(
         assert (row["started_at"] is None) == (row["outcome"] in ("no_address", "blocked", "skipped"))
     if first == "tls_failed":
         assert found[0]["tls_verified"] is False
+    if first == "challenge":
+        assert (found[0]["status"], found[0]["detail"]) == (403, "cf-mitigated: challenge")
 
 
 def test_a_contact_that_is_not_ascii(world: DownloadWorld, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from downloader import downloads, option_sets, outcome, session, targets
+from downloader import downloads, http3, option_sets, outcome, session, targets
 from downloader.clients import curl
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.http3 import Capable, HeadClient
@@ -159,6 +159,9 @@ def flow(**more: Any) -> dict[str, Any]:
         (answer(status=404), "http_error"),
         (answer(status=206), "http_error"),
         (answer("limit", status=500), "http_error"),
+        (answer(status=403, headers={"cf-mitigated": "challenge"}), "challenge"),
+        (answer(status=202, headers={"x-amzn-waf-action": "challenge"}), "challenge"),
+        (answer(headers={"cf-mitigated": "challenge"}), "done"),
         (answer("timeout"), "timeout"),
         (answer("blocked", status=None), "blocked"),
         (answer(content_length=11, body=11), "changed"),
@@ -187,6 +190,23 @@ def test_an_outcome(found: ClientAnswer, expected: str) -> None:
 )
 def test_the_outcome_of_the_rest_of_a_run(name: str, found: ClientAnswer, expected: str | None) -> None:
     assert outcome.of_rest(SETS[name], found) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "why_not"),
+    [
+        (answer(), None),
+        (answer(status=404), "HEAD over HTTP/3 brings status 404"),
+        (
+            answer(status=403, headers={"cf-mitigated": "challenge"}),
+            "HEAD over HTTP/3 brings status 403 with cf-mitigated: challenge: "
+            "the server asks for human verification",
+        ),
+        (answer("timeout", status=None, detail="late"), "no answer to HEAD over HTTP/3: late"),
+    ],
+)
+def test_an_answer_to_head(found: ClientAnswer, why_not: str | None) -> None:
+    assert http3.judge(found) == Capable(why_not)
 
 
 @pytest.mark.parametrize(

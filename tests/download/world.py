@@ -52,6 +52,8 @@ http {{
     root {folder}/www; ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.3;
     location /moved {{ return 301 https://elsewhere.test/; }}
     location /gone {{ return 410; }}
+    location = /slow {{ alias {folder}/www/small; limit_rate 60k; }}
+    location /human {{ add_header cf-mitigated challenge always; return 403; }}
     location = /tcp_only {{ alias {folder}/www/small; add_header alt-svc 'h3=":443"'; }}
   }}
 }}
