@@ -11,7 +11,7 @@ from tests.dissect.conftest import rows
 from tests.dissect.tcp_transfers import Transfer
 
 CAUSES = ("application", "receive_window", "congestion_window", "path")
-LARGE = {"window": 65535, "shift": 8}  # 16 MB
+LARGE: dict[str, Any] = {"window": 65535, "shift": 8}  # 16 MB
 # Bytes of the file, all written at once.
 FILE = [(0.0, 400_000)]
 
