@@ -43,6 +43,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "rtt_mean_us",
         "rtt_p50_us",
         "retransmission_rate",
+        "limited_by",
         "zero_windows_client",
     ),
     "quic_connection": (*_COLUMNS,),

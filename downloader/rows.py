@@ -54,6 +54,7 @@ _OF_FLOW = (
     "rtt_mean_us",
     "rtt_p50_us",
     "retransmission_rate",
+    "limited_by",
     "mss_server",
     "wscale_server",
 )

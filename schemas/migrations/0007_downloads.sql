@@ -124,6 +124,7 @@ CREATE TABLE IF NOT EXISTS ${database}.download ${on_cluster}
     rtt_mean_us Nullable(Int64) CODEC(T64, ZSTD(1)),
     rtt_p50_us Nullable(Int64) CODEC(T64, ZSTD(1)),
     retransmission_rate Nullable(Float64),
+    limited_by LowCardinality(Nullable(String)),
     mss_server Nullable(UInt16),
     wscale_server Nullable(UInt8),
     sack_server Nullable(Bool),

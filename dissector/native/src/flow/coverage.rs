@@ -49,6 +49,16 @@ impl Coverage {
         new
     }
 
+    /// Whether bytes below the highest one are missing.
+    pub fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
+    /// The number after the last byte without a gap before it; `None` if the start is unknown.
+    pub fn contiguous(&self) -> Option<u32> {
+        self.holes.first().map(|&(from, _)| from).or(self.next)
+    }
+
     /// Removes `seq..end` from the holes and returns the number of bytes removed.
     fn fill(&mut self, seq: u32, end: u32) -> u32 {
         let mut filled = 0;
@@ -102,5 +112,23 @@ mod tests {
             assert_eq!(c.add(start.wrapping_add(offset), length), new, "{offset}");
         }
         assert!(c.holes.is_empty());
+    }
+
+    #[test]
+    fn the_first_gap_ends_the_contiguous_part() {
+        let mut c = Coverage::starting_at(100);
+        assert_eq!((c.contiguous(), c.has_holes()), (Some(100), false));
+        for (seq, length, contiguous, has_holes) in [
+            (100, 10, 110, false),
+            (120, 10, 110, true),
+            (140, 10, 110, true),
+            (110, 10, 130, true),
+            (130, 10, 150, false),
+        ] {
+            c.add(seq, length);
+            let found = (c.contiguous(), c.has_holes());
+            assert_eq!(found, (Some(contiguous), has_holes), "{seq}");
+        }
+        assert_eq!(Coverage::default().contiguous(), None);
     }
 }

@@ -6,6 +6,7 @@ use super::cells::Ip;
 use crate::flow::quantiles::Durations;
 use crate::tcp::Flow;
 use crate::tcp::flow::{CaptureSide, Offer, Side};
+use crate::tcp::limits::Cause;
 
 columns! {
     /// A flow.
@@ -72,6 +73,11 @@ columns! {
         retransmitted_bytes_client: u64,
         retransmitted_bytes_server: u64,
         retransmission_rate: Option<f64>,
+        limited_by: Option<&'static str>,
+        limited_application_us: Option<i64>,
+        limited_receive_window_us: Option<i64>,
+        limited_congestion_window_us: Option<i64>,
+        limited_path_us: Option<i64>,
         zero_windows_client: u64,
         zero_windows_server: u64,
         resets_client: u64,
@@ -95,6 +101,7 @@ impl<'a> TcpFlowRow<'a> {
             CaptureSide::Client => "client",
             CaptureSide::Server => "server",
         });
+        let limited = |cause| flow.limited_ns(cause).map(us);
         TcpFlowRow {
             source_file,
             start_time_ns: volume.start_ns,
@@ -158,6 +165,11 @@ impl<'a> TcpFlowRow<'a> {
             retransmitted_bytes_client: volume.client.content().ip_bytes_again,
             retransmitted_bytes_server: volume.server.content().ip_bytes_again,
             retransmission_rate: volume.retransmission_rate(),
+            limited_by: flow.limited_by().map(Cause::name),
+            limited_application_us: limited(Cause::Application),
+            limited_receive_window_us: limited(Cause::ReceiveWindow),
+            limited_congestion_window_us: limited(Cause::CongestionWindow),
+            limited_path_us: limited(Cause::Path),
             zero_windows_client: client.zero_windows,
             zero_windows_server: server.zero_windows,
             resets_client: client.resets,

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use firstflight_wire::tcp::{Flags, TcpOption};
 
 use super::analysis::{Analysis, Class, ObservedSegment, Verdict};
+use super::limits::{Acknowledgement, Arrival, Cause, Limits};
 use super::rtt::RoundTrips;
-use crate::flow::coverage::Coverage;
+use crate::flow::coverage::{Coverage, before};
 use crate::flow::table::Live;
 use crate::flow::volume::{Carried, Volume};
 use crate::net::ip::Segment;
@@ -88,6 +89,7 @@ pub struct Flow {
     pub ports_reused: bool,
     pub ttl_server: Option<u8>,
     analysis: Analysis,
+    limits: Limits,
 }
 
 impl Live for Flow {
@@ -120,6 +122,7 @@ impl Flow {
             ports_reused: false,
             ttl_server: None,
             analysis: Analysis::new(),
+            limits: Limits::default(),
         }
     }
 
@@ -153,10 +156,17 @@ impl Flow {
             (&mut self.server_side, &mut self.client_side)
         };
         side.flags(segment, &verdict);
-        let offer = side.options(ns, segment, other);
+        let (offer, stamps) = side.options(ns, segment, other);
         if segment.header.flags.any(Flags::SYN) {
             side.offer.get_or_insert(offer);
+        } else {
+            self.limit(&observed, from_client, stamps);
         }
+        let side = if from_client {
+            &mut self.client_side
+        } else {
+            &mut self.server_side
+        };
         // A SYN uses the number before the first byte, so the first byte of the stream is known.
         let is_syn = observed.flags.any(Flags::SYN);
         let first = observed.seq.wrapping_add(u32::from(is_syn));
@@ -179,6 +189,69 @@ impl Flow {
             new_payload: u64::from(new_payload),
         });
         verdict
+    }
+
+    /// Passes a segment that is not a SYN to the limits. `stamps`: the value and the echo of its timestamps option.
+    fn limit(&mut self, observed: &ObservedSegment, from_client: bool, stamps: Option<(u32, u32)>) {
+        if !observed.flags.any(Flags::ACK) || observed.flags.any(Flags::RST) {
+            return;
+        }
+        let server = &self.server_side.coverage;
+        if !from_client && observed.length == 0 {
+            return;
+        }
+        let Some((value, echo)) = stamps else {
+            self.limits.make_unknown();
+            return;
+        };
+        if from_client {
+            // A FIN uses the number after the last byte.
+            let seen = server.contiguous().map(|end| end.wrapping_add(1));
+            if seen.is_some_and(|seen| before(seen, observed.ack)) {
+                self.limits.make_unknown();
+            }
+            let shift = self.shift(true);
+            self.limits.sent(&Acknowledgement {
+                ns: observed.ns,
+                ack: observed.ack,
+                window: shift.map(|shift| u32::from(observed.window) << shift),
+                value,
+                has_payload: observed.length > 0,
+            });
+        } else {
+            let contiguous = server.contiguous();
+            let arrival = Arrival {
+                ns: observed.ns,
+                seq: observed.seq,
+                length: observed.length,
+                echo,
+                in_recovery: server.has_holes()
+                    || contiguous.is_some_and(|end| before(observed.seq, end)),
+            };
+            let mss = self.client_side.offer.and_then(|offer| offer.mss);
+            let rtt_ns = self.client_side.round_trips.samples.min();
+            self.limits.arrived(&arrival, mss, rtt_ns);
+        }
+    }
+
+    /// The time that each cause limited the download, in nanoseconds; `None` if unknown.
+    pub fn limited_ns(&self, cause: Cause) -> Option<i64> {
+        self.knows_limits()
+            .then(|| self.limits.time_ns(cause))
+            .flatten()
+    }
+
+    /// What limited the download's throughput; `None` if unknown.
+    pub fn limited_by(&self) -> Option<Cause> {
+        let rtt_ns = self.client_side.round_trips.samples.min()?;
+        self.knows_limits()
+            .then(|| self.limits.verdict(rtt_ns))
+            .flatten()
+    }
+
+    /// The rules of the limits are for captures at the client.
+    fn knows_limits(&self) -> bool {
+        self.capture_side() == Some(CaptureSide::Client)
     }
 
     /// Shift for a side's windows; 0 unless both sides offered it (RFC 7323 2.2); `None` if a SYN was cut or not
@@ -258,9 +331,16 @@ impl Side {
         }
     }
 
-    /// Records the options. Returns the offered ones, which are relevant if the segment is a SYN.
-    fn options(&mut self, ns: i64, segment: &Segment<'_>, other: &mut Side) -> Offer {
+    /// Records the options. Returns the offered ones, which are relevant if the segment is a SYN, and the value and the
+    /// echo of the timestamps.
+    fn options(
+        &mut self,
+        ns: i64,
+        segment: &Segment<'_>,
+        other: &mut Side,
+    ) -> (Offer, Option<(u32, u32)>) {
         let flags = segment.header.flags;
+        let mut stamps = None;
         let mut offer = Offer {
             ecn_setup: flags.any(Flags::ECE) && flags.any(Flags::CWR) == flags.is_syn(),
             ..Offer::default()
@@ -280,6 +360,7 @@ impl Side {
                 }
                 TcpOption::Timestamps { value, echo } => {
                     offer.timestamps = true;
+                    stamps = Some((value, echo));
                     self.round_trips.sent(value, ns);
                     // The echo is only valid with an ACK (RFC 7323 3.2).
                     if flags.any(Flags::ACK) {
@@ -289,7 +370,7 @@ impl Side {
                 TcpOption::End | TcpOption::NoOperation | TcpOption::Other { .. } => {}
             }
         }
-        offer
+        (offer, stamps)
     }
 }
 

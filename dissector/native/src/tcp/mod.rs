@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod flow;
+pub mod limits;
 pub mod rtt;
 
 use std::collections::VecDeque;
