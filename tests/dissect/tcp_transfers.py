@@ -80,7 +80,7 @@ class Transfer:
     def _at(self, ns: int, kind: str, *values: int) -> None:
         heapq.heappush(self._events, (ns, next(self._numbers), (kind, values)))
 
-    def _seen(self, ns: int, side: int) -> int:
+    def _at_capture(self, ns: int, side: int) -> int:
         """Return when the capture sees what a side sends, given the time at the client."""
         if self.seen_by == _CLIENT:
             return ns
@@ -91,7 +91,7 @@ class Transfer:
     ) -> None:
         window = self.window if side == _CLIENT else 65535
         data = segment(side, 40000, numbers, flags, window, size, more)
-        self.packets.append((self._seen(client_ns, side), data))
+        self.packets.append((self._at_capture(client_ns, side), data))
 
     def _stamped(self, value: int, echo: int) -> bytes:
         return struct.pack("!BBBBII", 1, 1, 8, 10, value, echo) if self.stamps else b""

@@ -79,12 +79,18 @@ def slow_start(most: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloads]:
-    """Downloads at 50 ms without a rate limit; `warmup` and `bl` have no window scaling."""
+def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A link of 50 ms without a rate limit."""
     folder = tmp_path_factory.mktemp("far")
     folder.chmod(0o755)
     with DownloadWorld(folder, 50_000) as world:
-        yield download(world, folder / "run", "bl,ws14")
+        yield world
+
+
+@pytest.fixture(scope="module")
+def far(far_world: DownloadWorld) -> Downloads:
+    """Downloads at 50 ms without a rate limit; `warmup` and `bl` have no window scaling."""
+    return download(far_world, far_world.folder / "run", "bl,ws14")
 
 
 def until_end_of_body(packets: list[Passage]) -> list[Passage]:
@@ -144,6 +150,52 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloads]:
     line = {"from": "s", "to": "v", "rate_bps": RATE, "queue_packets": 10_000}
     with DownloadWorld(folder, 20_000, [line]) as world:
         yield download(world, folder / "run", "ws14,quiche,libcurl")
+
+
+@pytest.fixture(scope="module")
+def limits(
+    far_world: World, far: Downloads, narrow: Downloads, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Row]:
+    """Downloads with a known limit each. A line with a queue of two packets loses most of each burst."""
+    folder = tmp_path_factory.mktemp("lossy")
+    folder.chmod(0o755)
+    line = {"from": "s", "to": "v", "rate_bps": RATE, "queue_packets": 2}
+    slow, done = far_world.download(far_world.folder / "slow", [("slow", SERVER_V4)], "ws14")
+    assert done.returncode == 0, done.stderr
+    with World(folder, 50_000, [line]) as world:
+        lossy, done = world.download(folder / "run", [("small", SERVER_V4)], "all14")
+        assert done.returncode == 0, done.stderr
+    return {
+        "without scaling": far[0]["bl"],
+        "slow start": far[0]["ws14"],
+        "full line": narrow[0]["ws14"],
+        "full line, without scaling": narrow[0]["warmup"],
+        "slow application": slow[1],
+        "losses": lossy[1],
+        "over QUIC": narrow[0]["quiche"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("without scaling", "receive_window"),
+        ("slow start", "congestion_window"),
+        ("full line", "path"),
+        # 64 KB are more than the line holds in 20 ms, so a larger window would only lengthen the queue.
+        ("full line, without scaling", "path"),
+        ("slow application", "application"),
+        ("losses", "congestion_window"),
+        ("over QUIC", None),
+    ],
+)
+def test_a_download_has_the_limit_of_its_link(
+    limits: dict[str, Row], name: str, expected: str | None
+) -> None:
+    row = limits[name]
+    assert row["outcome"] == "done"
+    assert (row["retransmission_rate"] or 0) > 0 if name == "losses" else not row["retransmission_rate"]
+    assert row["limited_by"] == expected, row
 
 
 def departed_ns(packet: Passage) -> int:
