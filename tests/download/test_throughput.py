@@ -79,7 +79,7 @@ def slow_start(most: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadWorld]:
     """A link of 50 ms without a rate limit."""
     folder = tmp_path_factory.mktemp("far")
     folder.chmod(0o755)
@@ -154,7 +154,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Downloads]:
 
 @pytest.fixture(scope="module")
 def limits(
-    far_world: World, far: Downloads, narrow: Downloads, tmp_path_factory: pytest.TempPathFactory
+    far_world: DownloadWorld, far: Downloads, narrow: Downloads, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Row]:
     """Downloads with a known limit each. A line with a queue of two packets loses most of each burst."""
     folder = tmp_path_factory.mktemp("lossy")
@@ -162,7 +162,7 @@ def limits(
     line = {"from": "s", "to": "v", "rate_bps": RATE, "queue_packets": 2}
     slow, done = far_world.download(far_world.folder / "slow", [("slow", SERVER_V4)], "ws14")
     assert done.returncode == 0, done.stderr
-    with World(folder, 50_000, [line]) as world:
+    with DownloadWorld(folder, 50_000, [line]) as world:
         lossy, done = world.download(folder / "run", [("small", SERVER_V4)], "all14")
         assert done.returncode == 0, done.stderr
     return {
