@@ -115,7 +115,7 @@ def _organisation(entry: Mapping[str, str], orgs: Mapping[str, Mapping[str, str]
 def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield (line number, dict of fields) for each line with data."""
     fields: list[str] = []
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if line.startswith("{"):
             yield number, _from_json(line, number, path)
         elif line.startswith("#"):
@@ -140,7 +140,8 @@ def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
     return {_ALIASES.get(k.lower(), k.lower()): str(v) for k, v in entry.items() if v is not None}
 
 
-def _lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
+    """Return the lines of a file, gzipped or not, without white space at both ends; InputError if unreadable."""
     try:
         content = path.read_bytes()
     except OSError as error:

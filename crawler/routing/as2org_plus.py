@@ -14,13 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler.decompress import gunzip
-from crawler.routing.as2org import Organisation
+from crawler.routing.as2org import Organisation, text_lines
 from firstflight.errors import InputError
 from firstflight.host_names import quoted
 from firstflight.system import from_outside
-
-_MAX_BYTES = 256 << 20
 
 
 class Group(NamedTuple):
@@ -99,14 +96,8 @@ def _group(value: Any, where: str) -> Group:
 
 def _values(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (line, group) for each group; all groups of an array in one line have the same line."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    if content.startswith(b"\x1f\x8b"):
-        content = gunzip(content, path, _MAX_BYTES)
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line.strip():
+    for number, line in enumerate(text_lines(path), start=1):
+        if not line:
             continue
         try:
             value = from_outside.json_value(line)
