@@ -141,7 +141,7 @@ def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """Return the lines of a file, gzipped or not, without white space at both ends; InputError if unreadable."""
+    """Return the lines of a file, gzipped or not, stripped at both ends; InputError if it cannot be read."""
     try:
         content = path.read_bytes()
     except OSError as error:
