@@ -59,11 +59,11 @@ grafana: setup-demo ## Write the data source and dashboards for Grafana into var
 	@.venv/bin/python -m reports.grafana var/grafana
 	@echo "var/grafana (deploy/grafana/README.md)"
 
-test: setup ## Run every test but those of the targets *-test below.
+test: setup ## Run the tests: all but those of the targets *-test below, and half of those that start campaigns.
 	$(CARGO_TEST) --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...
-	$(PYTEST) --durations=20 -m "$(COMMON_TESTS)"
+	$(PYTEST) --half --durations=20 -m "$(COMMON_TESTS)"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	$(CARGO_TEST) --quiet --release --workspace --locked
@@ -79,7 +79,7 @@ test-browser: setup ## Run the tests that open pages in a browser.
 	$(PYTEST) -m browser
 
 test-profile: setup ## Run every test of `make test` in Python, and print the CPU time by folder and of the costliest tests.
-	$(PYTEST) -p tests.cpu_profile -m "$(COMMON_TESTS)"
+	$(PYTEST) --half -p tests.cpu_profile -m "$(COMMON_TESTS)"
 
 test-long: setup ## Run what takes too long for each change: all kill moments, soak, timing, dist, deploy ... (GROUP=NAME: one).
 	@.venv/bin/python -m tests.long $(addprefix --group=,$(GROUP))

@@ -37,6 +37,10 @@ LONGEST = (
     "tests/campaign_loopback/",
 )
 
+# Each module in these folders starts campaigns. `make test` runs a random half of them (`--half`), and
+# `make test-long` runs all.
+HALVED = ("tests/campaign_loopback/", "tests/watch/", "tests/backoff/")
+
 # Groups that can run separately (`make test-unit` ...). A test is in exactly one group.
 GROUPS = {
     "unit": "needs no lab, no site and no browser",
@@ -86,6 +90,13 @@ TIMING = (
     *("tests/attack/test_captures.py", "tests/airflow/test_dags.py::test_parsing_costs_little"),
     "tests/airflow/test_dags.py::test_a_heavy_import",
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make test`."""
+    parser.addoption(
+        "--half", action="store_true", help=f"leave out half of the modules in {', '.join(HALVED)}"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -142,9 +153,15 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its group, mark tests that depend on a clock, and sort the longest first."""
+    modules = {item: item.nodeid.split("::")[0] for item in items}
+    without = drawn.left_out(modules.values(), HALVED) if config.getoption("half") else set()
+    config.hook.pytest_deselected(items=[item for item in items if modules[item] in without])
+    items[:] = [item for item in items if modules[item] not in without]
     for item in items:
+        if item.nodeid.startswith(HALVED):
+            item.add_marker("drawn")
         if item.nodeid.startswith(TIMING):
             item.add_marker("timing")
         item.add_marker(group_of(item.nodeid, getattr(item, "fixturenames", ())))

@@ -1,4 +1,4 @@
-"""Samples a test's costly parameters: a few in each run, all parameters in `make test-long`.
+"""Samples costly parameters and modules of tests: a few in each run, all in `make test-long`.
 
 Each kill at a certain time costs a whole campaign, and the cases differ little. Each run samples other cases,
 with a seed that its summary prints. `FIRSTFLIGHT_TEST_SEED=SEED make test` repeats a sample.
@@ -35,6 +35,17 @@ def few(name: str, values: Iterable[T], count: int) -> list[T]:
         return everything
     chosen = generator(name).sample(range(len(everything)), count)
     return [everything[n] for n in sorted(chosen)]
+
+
+def left_out(modules: Iterable[str], folders: Iterable[str]) -> set[str]:
+    """Return half of the modules in each folder, which this run leaves out; none in `make test-long`."""
+    known = sorted(set(modules))
+    inside = {folder: [module for module in known if module.startswith(folder)] for folder in folders}
+    return {
+        module
+        for folder, found in inside.items()
+        for module in set(found).difference(few(folder, found, (len(found) + 1) // 2))
+    }
 
 
 def generator(name: str) -> random.Random:
