@@ -71,6 +71,7 @@ OTHERS = {
     "deploy/superset/start.py": "the site's own database",
     "firstflight/egress/rtnetlink.py": "asks the kernel",
     "firstflight/system/tcp_listener.py": "listens",
+    "firstflight/run/resolvers.py": "reads resolv.conf",
     "orchestration/airflow/worker.py": "the site's own centre",
     "orchestration/checks/interface.py": "sends to itself on loopback",
     "orchestration/checks/machine.py": "binds ports and sends nothing",
@@ -79,7 +80,6 @@ OTHERS = {
     "orchestration/site/machine_metrics.py": "the Airflow of this machine",
     "orchestration/site/optout.py": "the site's own centre",
     "scanner/native/core/src/policy/rtnetlink.rs": "asks the kernel",
-    "scanner/resolver/configured.py": "reads resolv.conf",
     "store/clickhouse/connection.py": "a pair of sockets inside the process",
 }
 # The lab, benchmarks and the testbed send inside namespaces that they make.
