@@ -160,7 +160,7 @@ def test_the_warmup_is_first_and_the_rest_is_drawn(world: DownloadWorld, tmp_pat
         ("human", SERVER_V4, "challenge", "skipped"),
         ("moved", SERVER_V4, "redirect", "skipped"),
         (f"https://{NAME}:444/small", SERVER_V4, "connect_failed", "skipped"),
-        ("https://other.download.test/small", SERVER_V4, "tls_failed", "skipped"),
+        ("https://files.elsewhere.test/small", SERVER_V4, "tls_failed", "skipped"),
         ("small", "", "no_address", "no_address"),
         ("small", "198.18.9.77", "blocked", "blocked"),
     ],
