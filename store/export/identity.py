@@ -24,7 +24,7 @@ class Holds(Enum):
 
 _GROUPS = {
     Holds.NAME: "domain sni cname_chain https_target https_ech_public_names ech_retry_public_names sans",
-    Holds.SERVER: "ip address server_ip https_ipv4hint https_ipv6hint",
+    Holds.SERVER: "ip address drawn_ip server_ip https_ipv4hint https_ipv6hint",
     Holds.CLIENT: "src_ip client_ip resolver host worker",
     Holds.CERTIFICATE: "sha256 issuer_sha256 chain_sha256 leaf_sha256 serial",
     Holds.URL: "url found_on location",
@@ -46,7 +46,7 @@ _GROUPS = {
         "tls_group content_type content_encoding last_modified method x_amz_cf_pop purpose state first "
         "probe_outcome handshake_outcome handshake_stage handshake_first_answer prefix as_name org_id "
         "organisation country registry as2org_file capture_side acks_from rtt_series_at_us rtt_series_us "
-        "pto_series_us closed_by protocol"
+        "pto_series_us closed_by protocol resolved_status target_set limited_by"
     ),
 }
 _OF_NAME = {name: holds for holds, names in _GROUPS.items() for name in names.split()}

@@ -23,9 +23,9 @@ OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 LATER = "20261127T055900Z-bbbbbb"
 QUERIES = ("iack_share", "share_over_time", "outcomes_over_time")
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "firstflight-backup-store.service"
-SNAPSHOT = "site snapshot --store /var/lib/firstflight/store --to /var/lib/firstflight/store.snapshot"
+SNAPSHOT = "site snapshot --store /var/lib/firstflight-store/store --to /var/lib/firstflight-store/snapshot"
 SITE = (sys.executable, "-P", "-m", "cli", "site")
-RESTORE = "cp -a BACKUP/store /var/lib/firstflight/store"
+RESTORE = "cp -a BACKUP/store /var/lib/firstflight-store/store"
 
 
 def contents(url: str) -> dict[str, Any]:
