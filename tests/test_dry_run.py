@@ -92,8 +92,8 @@ def test_every_setting_of_the_stages_is_listed(folder: Path) -> None:
         ("calibrate", "138 packets, 28.1 kB sent, 154 kB received, 0:00:30"),
         # 2 families, 3 attempts, 6 segments of 80 bytes.
         ("tcp_options", "36 packets, 2.88 kB sent, 2.88 kB received, 0:00:10"),
-        # 5 sets with a single file and one check for HTTP/3, 46 s each.
-        ("download", "37,516 packets, 3.01 MB sent, 55.4 MB received, 0:04:36"),
+        # 6 DNS queries of 3 s, then 5 sets with a single file and one check for HTTP/3, 46 s each.
+        ("download", "37,522 packets, 3.01 MB sent, 55.4 MB received, 0:04:54"),
         ("crawl, once", "16,486 packets, 1.58 MB sent, 21.1 MB received, 0:10:10"),
         ("targets, once", "sends nothing"),
     ],
@@ -103,10 +103,10 @@ def test_a_stage_has_its_packets_bytes_and_time(folder: Path, stage: str, amount
 
 
 def test_the_time_of_a_repetition_includes_all_its_stages(folder: Path) -> None:
-    """3.1 s for probes, 10 for handshakes, and 276 for downloads: the crawl is before the repetitions."""
+    """3.1 s for probes, 10 for handshakes, 18 for DNS and 276 for downloads: the crawl is before the repetitions."""
     on = ("handshake.enabled=true", "crawl.enabled=true", "download.enabled=true")
     (line,) = (line for line in described(folder, *on) if line.startswith("here: "))
-    assert line.endswith("about 0:04:49 a repetition if no limit delays it")
+    assert line.endswith("about 0:05:07 a repetition if no limit delays it")
 
 
 def test_unknown_amounts_are_unknown(folder: Path) -> None:

@@ -97,12 +97,12 @@ def test_commands_do_not_open_it(tables: Path, tmp_path: Path, listener: socket.
 UNLOOKED = """
 import sys
 from store import confined_command as command
-changing = command.changing
+changing = command.confine_to_writing
 def changing_without_a_look(*given, **named):
     changing(*given, **named)
     from store.statements import prepared  # brings the engine
     prepared.check = lambda *_: None
-command.changing = changing_without_a_look
+command.confine_to_writing = changing_without_a_look
 sys.argv = ["firstflight", *sys.argv[1:]]
 from cli.main import main
 main()
@@ -144,7 +144,7 @@ from pathlib import Path
 from store import confined_command as command
 from store.confine import process
 store = Path(sys.argv[1])
-command.asking()
+command.confine_to_reading()
 process.seal(store)
 for path in sorted(store.rglob("*")):
     if path.is_file() and "deduplication_logs" not in path.parts:
