@@ -103,7 +103,7 @@ def test_a_stage_has_its_packets_bytes_and_time(folder: Path, stage: str, amount
 
 
 def test_the_time_of_a_repetition_includes_all_its_stages(folder: Path) -> None:
-    """3.1 s for probes, 10 for handshakes, 18 for DNS and 276 for downloads: the crawl is before the repetitions."""
+    """3.1 s for probes, 10 for handshakes, 18 for DNS, 276 for downloads; the crawl runs before."""
     on = ("handshake.enabled=true", "crawl.enabled=true", "download.enabled=true")
     (line,) = (line for line in described(folder, *on) if line.startswith("here: "))
     assert line.endswith("about 0:05:07 a repetition if no limit delays it")
