@@ -68,7 +68,7 @@ def run(
 
 @contextmanager
 def listening(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Run a server whose first line on standard error ends with ` at ADDRESS`; yield process id and address.
+    """Run a server that prints ` at ADDRESS` on standard error; yield its process id and the address.
 
     Stops the server with SIGTERM. Raises SystemExit if it does not start.
     """

@@ -115,7 +115,7 @@ def failed_tests(output: str) -> set[str]:
 
 
 def verdict(clone: Path, mutant: Mutant, tests: Sequence[str]) -> str:
-    """Return `caught`, `missed`, `not reached` or `unviable` for a mutant and the tests of its line.
+    """Run the tests that cover a mutant's line; return `caught`, `missed`, `not reached` or `unviable`.
 
     Unviable mutants do not compile, for example `f(/values)`.
     """

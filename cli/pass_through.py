@@ -15,7 +15,7 @@ from firstflight.system.binaries import find
 
 
 class NativeCommand(click.Command):
-    """A command whose arguments the native program `program` reads, including --help."""
+    """A command that passes all arguments, including --help, to the native program `program`."""
 
     def __init__(self, name: str | None = None, *, program: str, **options: Any) -> None:
         passed_on = {"ignore_unknown_options": True, "allow_interspersed_args": False}

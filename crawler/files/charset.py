@@ -64,7 +64,7 @@ def _of_header(content_type: str) -> str | None:
 
 
 def _of_page(body: bytes) -> str | None:
-    """Return the encoding in a meta element; if there is none, the encoding in an XML declaration."""
+    """Return the encoding in a meta element, else the encoding in an XML declaration."""
     for tag in tags(body[:_LOOKED_AT].decode("latin-1")):
         if tag.name != "meta":
             continue

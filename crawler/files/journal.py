@@ -20,7 +20,7 @@ from firstflight.system import files
 Line = dict[str, rows.Row]
 
 
-# The start of each line. A truncated line may have only a part of it.
+# Each line starts with this text. A truncated line may be shorter than it.
 _BEGINNING = f'{{"{rows.FILE}": {{'.encode()
 
 

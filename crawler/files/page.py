@@ -1,4 +1,4 @@
-"""A page's links: files whose size to request, and pages to follow."""
+"""Finds links in a page: files that may be large enough, and pages to follow."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _position_after(text: str, end: str, begin: int) -> int:
 
 
 def _attributes(text: str, position: int) -> tuple[dict[str, str], int]:
-    """Return the attributes in a tag whose name ends at `position`, and the end of the tag.
+    """Return the attributes of a tag and the end of the tag. `position`: the end of the tag's name.
 
     For an unclosed tag, the end is after the end of the text.
     """

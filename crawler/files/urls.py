@@ -15,7 +15,7 @@ from w3lib.url import safe_url_string
 from firstflight.host_names import NotAName, normalise
 
 _PORTS = {"https": 443, "http": 80}
-# Characters that no URL has. Browsers remove some of them; we reject them.
+# URLs cannot contain these characters. Browsers remove some of them; we reject them.
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 # Characters that stay unencoded in a query. `#` would start a fragment.
 _ASCII = (string.ascii_letters + string.digits + string.punctuation).replace("#", "")

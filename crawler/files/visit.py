@@ -356,7 +356,7 @@ class Visit:
         return ("too_large" if self.file.size > self.limits.largest else "too_small"), self._missed_reason()
 
     def _missed_reason(self) -> str | None:
-        """Return why a file may have been missed: unknown parts of the site; `None` if there are none."""
+        """Return which part of the site is unknown and may hide a file; `None` if all parts are known."""
         if self._unread is not None:
             return self._unread
         if not self._unanswered:

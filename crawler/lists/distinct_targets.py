@@ -53,7 +53,7 @@ class DistinctTargets:
     def __init__(self, targets: Iterable[Target] = (), scratch: Path | None = None) -> None:
         """`scratch`: a folder for temporary files of at least 60 bytes per name (default: TMPDIR).
 
-        The files have no name, so a killed process leaves no files behind.
+        The files are unnamed, so they disappear with the process.
         """
         self._scratch = scratch or Path(tempfile.gettempdir())
         with files.explain_os_errors(self._scratch):
@@ -186,9 +186,9 @@ class DistinctTargets:
 
 
 def _repeated(entries: npt.NDArray[np.void]) -> tuple[Integers, Integers, npt.NDArray[np.uint32]]:
-    """Return the positions of repeated names, and the first positions whose bucket is not the smallest.
+    """Return the positions to drop, the positions whose bucket changes, and the new buckets.
 
-    The third array has the smallest buckets of these first positions.
+    A repeated name keeps its first position, with the smallest of its buckets.
     """
     entries = entries[np.lexsort((entries["place"], entries["low"], entries["high"]))]
     high, low = entries["high"], entries["low"]

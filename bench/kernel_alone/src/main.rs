@@ -1,4 +1,4 @@
-//! `firstflight-kernel-alone`: makes only a prober's system calls, to measure the kernel's CPU time per target.
+//! `firstflight-kernel-alone`: makes the system calls of a prober and nothing else, to measure the kernel's CPU time.
 //!
 //! A pass reads the pending messages (two datagrams and the transmit timestamp of an Initial for each target), then
 //! sends a close to each target of the previous pass and an Initial to each new target. It decrypts, decides and

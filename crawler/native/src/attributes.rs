@@ -47,8 +47,8 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Returns the segments in a route's path; no segments if it has no path. `attributes` starts after the length field,
-/// whose value is `stated`, and may be shorter or longer than `stated`. Ignores attributes after the path. Accepts a
+/// Returns the segments in a route's path; no segments if it has no path. `attributes` starts after the length field.
+/// `stated` is the value of that field; the actual length may differ. Ignores attributes after the path. Accepts a
 /// last attribute whose length exceeds the remaining bytes, and uses these bytes, like pyasn.
 pub fn path(
     attributes: &[u8],
