@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -24,6 +23,7 @@ from downloader.survey import Survey
 from downloader.targets import RejectedLine, Target
 from firstflight.as_map import OTHERS
 from firstflight.errors import InputError
+from firstflight.sampling import number
 
 FOUND = "found"
 GROUPS = ("Akamai", "Amazon", "Cloudflare", "Google", "Microsoft")
@@ -138,8 +138,3 @@ def of_survey(
                 replace(target, target_set=BOTH if in_tcp and in_quic else QUIC if in_quic else TCP)
             )
     return sorted(chosen, key=lambda target: target.line), groups
-
-
-def number(seed: int, name: str) -> int:
-    """Return a number for a name, from 0 to 2^64 - 1: evenly distributed, and different for each seed."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8, key=seed.to_bytes(8, "big")).digest(), "big")

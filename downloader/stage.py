@@ -34,6 +34,7 @@ from firstflight.run import clock
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport, UnusedLine
 from firstflight.run.run import Run
+from firstflight.sampling import number
 from firstflight.system import files
 from firstflight.system.noted_signals import noted_signals
 from firstflight.system.progress import Progress
@@ -70,7 +71,7 @@ def stage(run: Run, key: StageKey) -> None:
         downloads.check(plan, permitted, run.settings.campaign.contact)
         report.rows_in = sum(len(option_sets.of_target_set(sets, target.target_set)) for target in plan)
         # The order differs between repetitions and between vantage points.
-        seed = draw.number(int(run.manifest["seed"]), f"{key.vantage} {key.repetition}") >> 1
+        seed = number(int(run.manifest["seed"]), f"{key.vantage} {key.repetition}") >> 1
         report.facts |= {"sets": ",".join(option_set.name for option_set in sets), "seed": seed}
         stopped: Interrupted | None = None
         try:

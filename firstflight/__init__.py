@@ -7,6 +7,7 @@
     cdn/            rules that identify a CDN; edge locations
     as_map          AS and CDN of an address
     host_names      the one reader of names in lists, options and settings; engines have the same rules
+    sampling        numbers by which runs sample names
     capture         captures of packets
     system/         files, locks, children, progress, native programs
     notebook        the Python API

@@ -10,10 +10,11 @@ import pytest
 
 from firstflight.as_map import CDN_MAP_FILE, RIB_FILE, Mapper
 from firstflight.errors import UsageError
+from firstflight.sampling import number
 from firstflight.settings import Handshake
 from firstflight.shard import WHOLE, Shard, all_of
 from scanner.driver import choose
-from scanner.driver.draw import number, sampled_rows
+from scanner.driver.draw import sampled_rows
 
 SEED = 7
 # Odd names have addresses of Fastly.

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firstflight.errors import FirstflightError
+from firstflight.sampling import number
 from firstflight.system import files
-from scanner.driver.draw import number
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from schemas import records

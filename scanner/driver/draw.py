@@ -6,7 +6,6 @@ every vantage point and in any shard, if they have an address there.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from firstflight.as_map import Mapper
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
+from firstflight.sampling import number
 from firstflight.settings import SampledNames
 from firstflight.shard import Shard
 from scanner.driver import choose
@@ -26,12 +26,6 @@ _ALL = 1 << 64
 
 Numbers = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
-
-
-def number(seed: int, name: str) -> int:
-    """Return a number for a name, from 0 to 2^64 - 1: evenly distributed, and different for each seed."""
-    key = seed.to_bytes(8, "big")
-    return int.from_bytes(blake2b(name.encode(), digest_size=8, key=key).digest(), "big")
 
 
 def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -> pa.Table:

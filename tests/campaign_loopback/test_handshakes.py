@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from firstflight.sampling import number
 from firstflight.shard import Shard, all_of
-from scanner.driver.draw import number
 from tests import record_rows
 from tests.segments import rows_of
 from tests.waiting import until

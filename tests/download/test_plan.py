@@ -17,6 +17,7 @@ from downloader.shared_limits import DownloadTurn
 from downloader.survey import OPTIONS, Survey
 from downloader.targets import Target
 from firstflight.errors import InputError
+from firstflight.sampling import number
 
 FILES = [
     targets.of(line, f"https://n{line}.{cdn}.test/", f"192.0.2.{line}")
@@ -171,7 +172,7 @@ def test_the_quic_target_set_begins_with_the_tcp_target_set(
         handshakes=[shaken(target) for target in speaking],
     )
     # The first three in the order of the draw that speak HTTP/3 are in the TCP target set.
-    order = sorted(FILES, key=lambda target: draw.number(7, target.domain))
+    order = sorted(FILES, key=lambda target: number(7, target.domain))
     others = 1 + [index for index, target in enumerate(order) if target in speaking][2]
     chosen, _ = draw.of_survey(reversed(FILES), survey, cdn_of, 7, None, others, quic)
     sets = Counter(target.target_set for target in chosen)

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from downloader import draw
 from firstflight.run.run import Run
+from firstflight.sampling import number
 from schemas import records
 from tests.download.runs import stage
 from tests.download.world import DOMAIN, SERVER_V4, DownloadWorld
@@ -76,7 +76,7 @@ def test_names_have_the_downloads_of_their_target_sets(world: DownloadWorld, run
         found.setdefault(row["domain"], {})[row["set"]] = row
     seed = int(made.manifest["seed"])
     wanted = {f"{name}.{DOMAIN}": "quic" for name in ("both", "more")}
-    drawn = min((f"plain.{DOMAIN}", *wanted), key=lambda domain: draw.number(seed, domain))
+    drawn = min((f"plain.{DOMAIN}", *wanted), key=lambda domain: number(seed, domain))
     wanted[drawn] = "both" if drawn in wanted else "tcp"
     assert {name: {row["target_set"] for row in rows.values()} for name, rows in found.items()} == {
         name: {target_set} for name, target_set in wanted.items()
