@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CentreAnswer:
     """What the centre answered. `body` is parsed if it is JSON; `token` is a task's new token."""
 
     status: int
@@ -71,16 +71,16 @@ def signed(claims: dict[str, Any], key: str, algorithm: str = "HS512", **header:
     return jwt.encode({**times, **claims}, key, algorithm=algorithm, headers={"kid": "not-used", **header})
 
 
-def send(site: RunningSite, place: str, *requests: Request) -> list[Answer]:
+def send(site: RunningSite, place: str, *requests: Request) -> list[CentreAnswer]:
     """Send requests from the lab's host `place` with the secret in the site's folder."""
     secret = site.folder / "secrets" / "jwt_secret"
     argv = (sys.executable, "-m", "tests.airflow.stolen_secret", str(secret), CENTRE)
     done = site.execute(place, *argv, stdin=json.dumps([asdict(request) for request in requests]))
     assert done.returncode == 0, done.stderr
-    return [Answer(**json.loads(line)) for line in done.stdout.splitlines()]
+    return [CentreAnswer(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def _answer(origin: str, request: Request, secret: str) -> Answer:
+def _answer(origin: str, request: Request, secret: str) -> CentreAnswer:
     url = urlsplit(origin)
     trusted = ssl._create_unverified_context()  # the thief trusts anybody
     connection = http.client.HTTPSConnection(str(url.hostname), url.port or 443, timeout=120, context=trusted)
@@ -98,7 +98,7 @@ def _answer(origin: str, request: Request, secret: str) -> Answer:
         body = json.loads(content)
     except ValueError:
         body = content
-    return Answer(answer.status, body, answer.headers.get("Refreshed-API-Token", ""))
+    return CentreAnswer(answer.status, body, answer.headers.get("Refreshed-API-Token", ""))
 
 
 def main() -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
 import json
 import os
 import re
-import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
@@ -24,157 +20,34 @@ import jwt
 import pytest
 import requests
 
-from lab.site.processes import alive, descendants, identities
 from orchestration.site import machine_metrics
 from tests.airflow import stolen_secret
 from tests.airflow.conftest import TREE
-from tests.airflow.site import RunningSite, raised, wait_for
+from tests.airflow.site import RunningSite, wait_for
+from tests.airflow.site_fixtures import (
+    DAILY,
+    FILES,
+    KILLED,
+    OPTOUT_STATUS,
+    VANTAGES,
+    WATCH,
+    AirflowScan,
+    FirstTry,
+    Stolen,
+    fetch_task,
+    halt_prober,
+    runs_of,
+)
+from tests.airflow.site_fixtures import crawled as crawled
+from tests.airflow.site_fixtures import first_tries as first_tries
+from tests.airflow.site_fixtures import scan as scan
+from tests.airflow.site_fixtures import site as site
+from tests.airflow.site_fixtures import stolen as stolen
+from tests.airflow.site_fixtures import watched as watched
 from tests.airflow.stolen_secret import Request, edge, execution, inputs, send, signed
 from tests.browser import Browser
 from tests.browser import browser as browser
-from tests.campaign_loopback.stopping import halted
 from tests.processes import go_on_when_interrupted
-
-VANTAGES = {
-    "hamburg": ("198.18.0.11", "2001:db8:0:11::1"),
-    "los_angeles": ("198.18.0.12", "2001:db8:0:12::1"),
-}
-KILLED = "hamburg"
-WATCH = f"{KILLED}.watch"
-DAILY = ("targets", "as_data")
-OPTOUT_STATUS = (sys.executable, "-P", "-m", "cli", "optout", "status")
-FILES = ("cloudflare-1.mirrors.test", "no-sack.mirrors.test", "promise.mirrors.test")
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
-    """The site, all DAGs paused."""
-    folder = tmp_path_factory.mktemp("site")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FIRSTFLIGHT_LAB", str(folder / "lab"))
-        with raised(folder / "site", *(f"--vantage={name}" for name in VANTAGES)) as found:
-            yield found
-
-
-@dataclass(frozen=True)
-class FirstTry:
-    """The log of a task's first try; the number and state of its latest try when the source was repaired."""
-
-    log: str
-    number: int
-    state: str
-
-
-@pytest.fixture(scope="module")
-def first_tries(site: RunningSite) -> dict[str, FirstTry]:
-    """Fetch the lists, after the list host has answered 500 and served a truncated routing table.
-
-    Returns the first tries of `targets` and `as_data`. `downloads` counts the table, and waits for a crawl.
-    """
-    site.pause("downloads", False)
-    web = site.folder / "lab" / "web"
-    config, master = web / "nginx.conf", _master(web)
-    original = config.read_text()
-    config.write_text(
-        original.replace("location = /daily_list_id {", "location = /daily_list_id { return 500;")
-    )
-    _reload(master)
-    table = sorted(web.rglob("bgpdata/*/RIBS/rib.*.bz2"))[-1]
-    published = table.read_bytes()
-    table.write_bytes(bz2.compress(bz2.decompress(published)[:-40]))
-    for dag in DAILY:
-        site.pause(dag, False)
-    logs = {}
-    for dag in DAILY:
-        wait_for(partial(_tried_once, site, dag), 90, partial(_runs, site, dag))
-        logs[dag] = site.log(dag, _runs(site, dag)[0]["dag_run_id"], "fetch")
-    config.write_text(original)
-    _reload(master)
-    table.write_bytes(published)
-    tries = {}
-    for dag in DAILY:
-        task = _fetch(site, dag)
-        tries[dag] = FirstTry(logs[dag], task["try_number"], str(task["state"]))
-    for dag in DAILY:
-        wait_for(partial(_fetched, site, dag), 90, partial(_runs, site, dag))
-        site.pause(dag, True)  # a new day may start during the tests
-    return tries
-
-
-def _reload(master: int) -> None:
-    """Make nginx reload its configuration, and wait until no process serves with the old one."""
-    old = [process for process in identities(descendants([master])) if process[0] != master]
-    os.kill(master, signal.SIGHUP)
-    wait_for(lambda: not alive(old), 30, lambda: alive(old))
-
-
-def _fetch(site: RunningSite, dag: str) -> dict[str, Any]:
-    """The task instance `fetch` of the DAG's first run."""
-    return site.tasks(dag, _runs(site, dag)[0]["dag_run_id"])["fetch"]
-
-
-def _master(web: Path) -> int:
-    """The process number, outside the lab, of the nginx that serves lists and tables."""
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if line.startswith("nginx: master") and f"-p {web.resolve()}/" in line:
-            return int(entry.parent.name)
-    raise AssertionError(f"no nginx serves {web}")
-
-
-def _tried_once(site: RunningSite, dag: str) -> bool:
-    runs = _runs(site, dag)
-    states = [site.tasks(dag, run["dag_run_id"])["fetch"] for run in runs]
-    return any(task["state"] == "up_for_retry" or task["try_number"] > 1 for task in states)
-
-
-def _fetched(site: RunningSite, dag: str) -> bool:
-    return any(run["state"] == "success" for run in _runs(site, dag))
-
-
-def _runs(site: RunningSite, dag: str) -> list[dict[str, Any]]:
-    found = site.ask("GET", f"/dags/{dag}/dagRuns")["dag_runs"]
-    assert isinstance(found, list)
-    return found
-
-
-@dataclass(frozen=True)
-class AirflowScan:
-    """The scan of this test: Airflow's id, and the run's."""
-
-    dag_run: str
-    run: str
-    killed: list[int]
-
-
-@pytest.fixture(scope="module")
-def scan(site: RunningSite, first_tries: dict[str, FirstTry]) -> AirflowScan:
-    """quic_scan, triggered through the REST interface; kill -9 ends one worker while it probes."""
-    del first_tries  # required, but unused
-    site.pause("quic_scan", False)
-    dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5, handshake_share=0.05)
-    segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
-    wait_for(
-        lambda: len(list((site.folder / KILLED).glob(segments))) >= 2,
-        90,
-        lambda: site.describe("quic_scan", dag_run),
-    )
-    _halt(site, KILLED, dag_run)
-    killed = site.kill_worker(KILLED)
-    assert site.run_to_end("quic_scan", dag_run, 300) == "success", site.describe("quic_scan", dag_run)
-    return AirflowScan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
-
-
-def _halt(site: RunningSite, place: str, dag_run: str) -> int:
-    """Halt a scan's prober while it sends; return the process ID.
-
-    Otherwise a busy machine may send everything before the test's next step.
-    """
-    run = str(site.xcom("quic_scan", dag_run, "open"))
-    return halted(site.folder / place / "runs" / run / place / "1" / "probe")
 
 
 def test_broken_lists_are_refused_reported_and_fetched_again(
@@ -184,7 +57,7 @@ def test_broken_lists_are_refused_reported_and_fetched_again(
     assert "the host answered 500" in first_tries["targets"].log
     assert "is cut short" in first_tries["as_data"].log
     for dag, first in first_tries.items():
-        last = _fetch(site, dag)["try_number"]
+        last = fetch_task(site, dag)["try_number"]
         # The first try after the repair succeeded. A try that ran during the repair may have succeeded, too.
         assert last in {first.number + 1, first.number if first.state != "up_for_retry" else 0}, (last, first)
         assert last > 1
@@ -347,44 +220,6 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Runn
     assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
 
 
-@dataclass(frozen=True)
-class Stolen:
-    """A task of los_angeles that a thief with hamburg's secret has taken, its run, and its token."""
-
-    dag_run: str
-    run: str
-    job: dict[str, Any]
-    key: str  # its path in the workers' interface
-    token: str
-
-
-@pytest.fixture(scope="class")
-def stolen(site: RunningSite, first_tries: dict[str, FirstTry]) -> Iterator[Stolen]:
-    """A scan at los_angeles, whose worker takes no task; a thief takes the first one from hamburg."""
-    del first_tries  # required, but unused
-    other = "los_angeles"
-    site.pause("quic_scan", False)
-    site.maintenance(other, begins=True)
-    idle = site.folder / "logs" / f"worker-{other}.log"
-    wait_for(lambda: "Maintenance mode requested!" in idle.read_text(), 30, idle.read_text)
-    dag_run = site.trigger("quic_scan", vantage_points=[other])
-    task = f"{other}.fetch_inputs"
-    wait_for(
-        lambda: site.tasks("quic_scan", dag_run)[task]["state"] == "queued",
-        120,
-        lambda: site.describe("quic_scan", dag_run),
-    )
-    more = {"queues": [other], "free_concurrency": 9, "supports_task_instance_uuid": True}
-    (answer,) = send(site, KILLED, edge("POST", f"jobs/fetch/{KILLED}", more))
-    assert answer.status == 200 and answer.body["task_id"] == task, answer
-    job = answer.body
-    key = f"quic_scan/{task}/{dag_run}/{job['try_number']}/{job['map_index']}"
-    run = str(site.xcom("quic_scan", dag_run, "open"))
-    yield Stolen(dag_run, run, job, key, job["command"]["token"])
-    site.mark_failed("quic_scan", dag_run)
-    site.maintenance(other, begins=False)
-
-
 OF_A_THIEF = "of_a_thief"
 # Paths of the tasks' interface that nginx does not pass on.
 CLOSED = (
@@ -487,7 +322,7 @@ class TestAStolenSecretOfAWorker:
             answer_here = requests.get(f"{site.page}/api/v2/dags", headers=headers, timeout=120)
             statuses[name] = answer_here.status_code
         assert statuses == {"centre": 200, "worker": 403}
-        assert OF_A_THIEF not in {run["dag_run_id"] for run in _runs(site, "quic_scan")}
+        assert OF_A_THIEF not in {run["dag_run_id"] for run in runs_of(site, "quic_scan")}
         assert site.ask("GET", "/variables")["total_entries"] == 0
 
 
@@ -529,21 +364,6 @@ def _has_line(path: Path, line: str) -> bool:
     return line in path.read_text().splitlines()
 
 
-@pytest.fixture(scope="module")
-def crawled(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
-    """A crawl's run, as its schedule starts it."""
-    del first_tries  # required, but unused
-    (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
-    site.pause("crawl", False)
-    wait_for(lambda: bool(_runs(site, "crawl")), 60, lambda: _runs(site, "crawl"))
-    (started,) = _runs(site, "crawl")
-    dag_run = str(started["dag_run_id"])
-    assert started["run_type"] == "scheduled"
-    assert site.run_to_end("crawl", dag_run, 60) == "success", site.describe("crawl", dag_run)
-    site.pause("crawl", True)  # a new week may start during the tests
-    return str(site.xcom("crawl", dag_run, "open"))
-
-
 def test_a_crawl_publishes_the_files_that_it_found(site: RunningSite, crawled: str) -> None:
     events = site.ask("GET", "/assets/events", params={"limit": 100})["asset_events"]
     (extra,) = (event["extra"] for event in events if event["name"] == "download_targets")
@@ -556,8 +376,8 @@ def test_a_crawl_publishes_the_files_that_it_found(site: RunningSite, crawled: s
 
 
 def test_downloads_start_by_themselves_after_a_crawl(site: RunningSite, crawled: str) -> None:
-    wait_for(lambda: bool(_runs(site, "downloads")), 60, lambda: _runs(site, "downloads"))
-    (started,) = _runs(site, "downloads")
+    wait_for(lambda: bool(runs_of(site, "downloads")), 60, lambda: runs_of(site, "downloads"))
+    (started,) = runs_of(site, "downloads")
     dag_run = str(started["dag_run_id"])
     assert started["run_type"] == "asset_triggered"
     assert site.run_to_end("downloads", dag_run, 180) == "success", site.describe("downloads", dag_run)
@@ -595,8 +415,8 @@ def _truth(site: RunningSite) -> str:
 def test_a_survey_asks_each_name_from_each_vantage_point(site: RunningSite) -> None:
     (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
     site.pause("tcp_options", False)
-    wait_for(lambda: bool(_runs(site, "tcp_options")), 60, lambda: _runs(site, "tcp_options"))
-    (started,) = _runs(site, "tcp_options")
+    wait_for(lambda: bool(runs_of(site, "tcp_options")), 60, lambda: runs_of(site, "tcp_options"))
+    (started,) = runs_of(site, "tcp_options")
     dag_run = str(started["dag_run_id"])
     assert site.run_to_end("tcp_options", dag_run, 120) == "success", site.describe("tcp_options", dag_run)
     site.pause("tcp_options", True)
@@ -608,26 +428,6 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: RunningSite) -> N
     assert all(row["sack"] == (row["domain"] != "no-sack.mirrors.test") for row in rows)
     report = site.xcom("tcp_options", dag_run, "report")
     assert report["missing"] == [] and report["rows"] == dict.fromkeys(VANTAGES, len(FILES))
-
-
-@pytest.fixture(scope="module")
-def watched(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
-    """A manually triggered DAG run of cdn_watch with a short period.
-
-    It waits for its period while the next test scans and kills the centre.
-    """
-    del first_tries
-    site.pause("cdn_watch", False)
-
-    def scheduled() -> list[str]:
-        return [run["dag_run_id"] for run in _runs(site, "cdn_watch") if run["run_type"] == "scheduled"]
-
-    # A run for the rest of the hour starts immediately. Marking it as failed keeps it from delaying others.
-    wait_for(lambda: bool(scheduled()), 60, lambda: _runs(site, "cdn_watch"))
-    for run in scheduled():
-        site.mark_failed("cdn_watch", run)
-    times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 240}
-    return site.trigger("cdn_watch", vantage_points=[KILLED], **times)
 
 
 def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
@@ -653,7 +453,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         return len(list((site.folder / place).glob(segments))) >= before + 2
 
     wait_for(probing, 120, lambda: site.describe("quic_scan", first))
-    engine = _halt(site, place, first)
+    engine = halt_prober(site, place, first)
     site.pause("quic_scan", True)
     go_on_when_interrupted([engine])
     wait_for(
@@ -759,12 +559,12 @@ def test_a_killed_site_restarts_with_its_runs(site: RunningSite) -> None:
         90,
         lambda: site.describe("quic_scan", dag_run),
     )
-    _halt(site, KILLED, dag_run)
-    ended = {run["dag_run_id"]: run["state"] for dag in DAILY for run in _runs(site, dag)}
+    halt_prober(site, KILLED, dag_run)
+    ended = {run["dag_run_id"]: run["state"] for dag in DAILY for run in runs_of(site, dag)}
     assert "success" in ended.values()
     site.kill()
     site.start()
-    assert {run["dag_run_id"]: run["state"] for dag in DAILY for run in _runs(site, dag)} == ended
+    assert {run["dag_run_id"]: run["state"] for dag in DAILY for run in runs_of(site, dag)} == ended
     assert site.run_to_end("quic_scan", dag_run, 240) == "success", site.describe("quic_scan", dag_run)
     run = site.xcom("quic_scan", dag_run, "open")
     targets = (site.folder / KILLED / "runs" / run / KILLED / "1/probe/targets.csv").read_text().splitlines()
