@@ -8,10 +8,11 @@ a watch, because a failure does not prove that the address is wrong.
 from __future__ import annotations
 
 import json
-import math
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.resolvers import engine_options
 from firstflight.settings import Settings
 from firstflight.system import binaries, children, files
-from firstflight.system.lines import next_line
 
 PROGRAM = "firstflight-resolve"
 TYPE = "A"
@@ -34,6 +34,7 @@ _WITHOUT_ADDRESS = ("NXDOMAIN", "NODATA")
 ANSWERS = ("NOERROR", *_WITHOUT_ADDRESS)
 """Statuses that say which address a name has, or that it has none."""
 _LOG, _SUMMARY = "resolve.log", "resolve.json"
+_WATCH_EVERY_S = 0.1
 _CLASSES = {error.exit_status: error for error in (UsageError, InputError)}
 
 
@@ -65,22 +66,22 @@ class Resolver:
     def _rows(self, domain: str) -> list[dict[str, Any]]:
         """Return the rows (dns_answer) for a name; none if no resolver answers."""
         self._summary.unlink(missing_ok=True)
-        rows = []
-        with self._log.open("ab") as log:
-            process = children.start(
-                [*self._argv, domain], own_session=True, stdout=subprocess.PIPE, stderr=log
-            )
-        assert process.stdout is not None
-        try:
-            # The engine limits the time: it has a timeout and a number of attempts.
-            while line := next_line(process.stdout, math.inf, watch=self._watch):
-                rows.append(json.loads(line))
-            status = process.wait()
-        except ValueError as error:
-            raise FirstflightError(f"{PROGRAM} wrote a line that is not JSON; see {self._log}") from error
-        finally:
-            children.stop(process, grace_s=0.0)
-            process.stdout.close()
+        # A file: the answers about a name with many addresses exceed a pipe's buffer.
+        with self._log.open("ab") as log, tempfile.TemporaryFile(dir=self._log.parent) as answers:
+            process = children.start([*self._argv, domain], own_session=True, stdout=answers, stderr=log)
+            try:
+                # The engine limits the time: it has a timeout and a number of attempts.
+                while process.poll() is None:
+                    self._watch()
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_WATCH_EVERY_S)
+            finally:
+                status = children.stop(process, grace_s=0.0)
+            answers.seek(0)
+            try:
+                rows = [json.loads(line) for line in answers]
+            except ValueError as error:
+                raise FirstflightError(f"{PROGRAM} wrote a line that is not JSON; see {self._log}") from error
         if status and not self._is_down():
             raise _CLASSES.get(status, FirstflightError)(
                 f"{domain} is not resolved: {self._reason(status)}; correct [resolve], or set "

@@ -26,11 +26,12 @@ resolver = "{SERVER_V4}"
 attempts = 1
 timeout_s = 1
 """
-# By name: the address in the draw, the address now, the address in the row, status, outcome.
+# By name: the address in the draw, the addresses now, the address in the row, status, outcome.
 NAMES: dict[str, tuple[str, str | None, str | None, str, str]] = {
     f"moved.{DOMAIN}": (OLD, SERVER_V4, SERVER_V4, "NOERROR", "done"),
     f"same.{DOMAIN}": (SERVER_V4, SERVER_V4, SERVER_V4, "NOERROR", "done"),
     f"new.{DOMAIN}": ("", SERVER_V4, SERVER_V4, "NOERROR", "done"),
+    f"many.{DOMAIN}": (OLD, f"{SERVER_V4} {OLD} {LISTED}", SERVER_V4, "NOERROR", "done"),
     f"gone.{DOMAIN}": (SERVER_V4, None, None, "NXDOMAIN", "no_address"),
     f"listed.{DOMAIN}": (SERVER_V4, LISTED, LISTED, "NOERROR", "blocked"),
     f"www.{BROKEN}": (SERVER_V4, None, SERVER_V4, "SERVFAIL", "done"),
@@ -85,7 +86,7 @@ def test_downloads_use_the_address_of_the_moment(
     report = made.report("download", made.key("here", 1))
     assert report is not None
     # A name without an address has moved too, and so has one that had none.
-    assert (report.facts["resolved_again"], report.facts["moved"]) == (6, 4)
+    assert (report.facts["resolved_again"], report.facts["moved"]) == (7, 5)
     assert [line for line in report.warnings if "resolved again" in line] == [
         "1 names could not be resolved again: their downloads used the address in the draw"
     ]

@@ -137,12 +137,16 @@ class DownloadWorld:
 
     @contextmanager
     def names(self, addresses: Mapping[str, str], broken: Collection[str] = ()) -> Iterator[None]:
-        """Serve the addresses of these names by the lab's name server at SERVER_V4.
+        """Serve the addresses of these names, separated by spaces, by the lab's name server at SERVER_V4.
 
         Names in `broken` zones are SERVFAIL.
         """
         host = Host("s", "dns", SERVER_V4, SERVER_V6)
-        records = [DnsRecord(name, "A", 60, address) for name, address in addresses.items()]
+        records = [
+            DnsRecord(name, "A", 60, address)
+            for name, found in addresses.items()
+            for address in found.split()
+        ]
         with ExitStack() as stack:
             service = dns_service(self.folder, host, records, broken)
             self._serve(stack, "s", service.argv, b"running")
