@@ -83,7 +83,8 @@ pub fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-fn later(a: u32, b: u32) -> u32 {
+/// Returns the number that is later in the sequence.
+pub fn later(a: u32, b: u32) -> u32 {
     if before(a, b) { b } else { a }
 }
 

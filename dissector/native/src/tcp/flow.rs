@@ -162,11 +162,7 @@ impl Flow {
         } else {
             self.limit(&observed, from_client, stamps);
         }
-        let side = if from_client {
-            &mut self.client_side
-        } else {
-            &mut self.server_side
-        };
+        let side = self.side_mut(from_client);
         // A SYN uses the number before the first byte, so the first byte of the stream is known.
         let is_syn = observed.flags.any(Flags::SYN);
         let first = observed.seq.wrapping_add(u32::from(is_syn));
@@ -198,6 +194,9 @@ impl Flow {
         }
         let server = &self.server_side.coverage;
         if !from_client && observed.length == 0 {
+            if let Some((_, echo)) = stamps {
+                self.limits.heard(echo);
+            }
             return;
         }
         let Some((value, echo)) = stamps else {
@@ -226,7 +225,7 @@ impl Flow {
                 length: observed.length,
                 echo,
                 in_recovery: server.has_holes()
-                    || contiguous.is_some_and(|end| before(observed.seq, end)),
+                    || contiguous.is_some_and(|end| end != observed.seq),
             };
             let mss = self.client_side.offer.and_then(|offer| offer.mss);
             let rtt_ns = self.client_side.round_trips.samples.min();
@@ -257,12 +256,10 @@ impl Flow {
     /// Shift for a side's windows; 0 unless both sides offered it (RFC 7323 2.2); `None` if a SYN was cut or not
     /// observed.
     pub fn shift(&self, from_client: bool) -> Option<u8> {
-        let (own, other) = if from_client {
-            (&self.client_side, &self.server_side)
-        } else {
-            (&self.server_side, &self.client_side)
-        };
-        let (own, other) = (own.offer?, other.offer?);
+        let (own, other) = (
+            self.side(from_client).offer?,
+            self.side(!from_client).offer?,
+        );
         let offered = |offer: &Offer| offer.known(offer.wscale.is_some());
         match (offered(&own), offered(&other)) {
             (Some(false), _) | (_, Some(false)) => Some(0),
@@ -273,12 +270,7 @@ impl Flow {
 
     /// Highest window that a side announced after its SYN, in bytes; `None` if its scale is unknown.
     pub fn highest_window(&self, from_client: bool) -> Option<i64> {
-        let side = if from_client {
-            &self.client_side
-        } else {
-            &self.server_side
-        };
-        Some(i64::from(side.highest_window?) << self.shift(from_client)?)
+        Some(i64::from(self.side(from_client).highest_window?) << self.shift(from_client)?)
     }
 
     /// The side of the capture; `None` without a complete handshake.
@@ -289,6 +281,22 @@ impl Flow {
         } else {
             CaptureSide::Server
         })
+    }
+
+    fn side(&self, from_client: bool) -> &Side {
+        if from_client {
+            &self.client_side
+        } else {
+            &self.server_side
+        }
+    }
+
+    fn side_mut(&mut self, from_client: bool) -> &mut Side {
+        if from_client {
+            &mut self.client_side
+        } else {
+            &mut self.server_side
+        }
     }
 
     fn count(&mut self, verdict: &Verdict) {

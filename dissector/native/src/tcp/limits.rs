@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::flow::coverage::before;
+use crate::flow::coverage::{before, later};
 
 /// Shortest pause that can be attributed: the clock of timestamps counts milliseconds.
 const MIN_SLACK_NS: i64 = 1_000_000;
@@ -18,7 +18,7 @@ const MIN_FULL: u32 = 1200;
 /// Length of the timestamps option with padding, which the announced length includes (RFC 6691).
 const TIMESTAMPS_BYTES: u32 = 12;
 /// Maximum number of clock ticks between a packet and its echo.
-const MAX_TICKS: usize = 1 << 16;
+const MAX_TICKS: usize = 1 << 12;
 /// A verdict needs this many round-trip times of attributed time.
 const MIN_ROUND_TRIPS: i64 = 2;
 
@@ -69,7 +69,7 @@ pub struct Arrival {
     pub length: u32,
     /// The echo in the timestamps option.
     pub echo: u32,
-    /// Bytes before it are missing, or it fills such a gap.
+    /// Bytes before it are missing, or it fills such a gap, or it repeats bytes.
     pub in_recovery: bool,
 }
 
@@ -90,7 +90,6 @@ struct Permitted {
 
 impl Permitted {
     fn join(self, other: Permitted) -> Permitted {
-        let later = |a, b| if before(a, b) { b } else { a };
         Permitted {
             ack: later(self.ack, other.ack),
             edge: later(self.edge, other.edge),
@@ -117,6 +116,8 @@ pub struct Limits {
     /// The highest acknowledgement, and the time of the first packet with it.
     acked: Option<(u32, i64)>,
     last: Option<Last>,
+    /// The newest echo.
+    heard: Option<u32>,
     /// Payload of the longest packet that is not longer than a segment may be.
     full: u32,
     /// The client sent payload after the newest data packet.
@@ -130,9 +131,12 @@ impl Limits {
     pub fn sent(&mut self, packet: &Acknowledgement) {
         self.is_client_turn |= packet.has_payload;
         let Some(window) = packet.window else {
-            self.is_unknown = true;
+            self.make_unknown();
             return;
         };
+        if self.is_unknown {
+            return;
+        }
         let permitted = Permitted {
             ack: packet.ack,
             edge: packet.ack.wrapping_add(window),
@@ -145,7 +149,7 @@ impl Limits {
         {
             newest.permitted = newest.permitted.join(permitted);
         } else if self.ticks.len() == MAX_TICKS {
-            self.is_unknown = true;
+            self.make_unknown();
         } else {
             self.ticks.push_back(Tick {
                 value: packet.value,
@@ -155,34 +159,64 @@ impl Limits {
         }
     }
 
+    /// A packet of the server without data arrived. Frees what the server has learnt before this echo.
+    pub fn heard(&mut self, echo: u32) {
+        // An echo of a packet that the client has not sent says nothing.
+        if self
+            .ticks
+            .back()
+            .is_some_and(|newest| !before(newest.value, echo))
+        {
+            self.learn_before(echo);
+        }
+    }
+
     /// The server's data arrived. `mss`: the client's announced maximum; `rtt_ns`: the shortest round-trip time so far.
     pub fn arrived(&mut self, arrival: &Arrival, mss: Option<u16>, rtt_ns: Option<i64>) {
+        if self.is_unknown {
+            return;
+        }
         let segment = mss.map_or(DEFAULT_MSS, u32::from);
         let segment = segment.saturating_sub(TIMESTAMPS_BYTES).max(1);
-        while let Some(tick) = self.ticks.front().filter(|t| before(t.value, arrival.echo)) {
+        let is_overtaken = self
+            .heard
+            .is_some_and(|newest| before(arrival.echo, newest));
+        if !is_overtaken {
+            self.learn_before(arrival.echo);
+            self.attribute(arrival, rtt_ns);
+        }
+        self.note(arrival, segment, is_overtaken);
+    }
+
+    /// Joins what the client permitted before the packet with this echo to what the server knew.
+    fn learn_before(&mut self, echo: u32) {
+        while let Some(tick) = self.ticks.front().filter(|tick| before(tick.value, echo)) {
             let permitted = tick.permitted;
             self.known = Some(self.known.map_or(permitted, |known| known.join(permitted)));
             self.ticks.pop_front();
         }
-        let echoed = self
-            .ticks
-            .front()
-            .filter(|t| t.value == arrival.echo)
-            .copied();
-        if let (Some(last), false) = (self.last, self.is_client_turn) {
-            match echoed.zip(rtt_ns) {
-                Some((echoed, rtt_ns)) => {
-                    let cause = self.cause(&last, arrival, &echoed, segment, rtt_ns);
-                    self.time_ns[cause as usize] += arrival.ns - last.ns;
-                }
-                None => self.is_unknown = true,
-            }
-        }
-        self.note(arrival, segment);
+        self.heard = Some(self.heard.map_or(echo, |newest| later(newest, echo)));
     }
 
-    fn note(&mut self, arrival: &Arrival, segment: u32) {
-        self.is_client_turn = false;
+    /// Attributes the time since the last packet with data.
+    fn attribute(&mut self, arrival: &Arrival, rtt_ns: Option<i64>) {
+        let (Some(last), false) = (self.last, self.is_client_turn) else {
+            return;
+        };
+        let echoed = self.ticks.front().copied();
+        let echoed = echoed.filter(|tick| tick.value == arrival.echo);
+        let passed_ns = arrival.ns.checked_sub(last.ns).filter(|&ns| ns >= 0);
+        let (Some(echoed), Some(rtt_ns), Some(passed_ns)) = (echoed, rtt_ns, passed_ns) else {
+            self.make_unknown();
+            return;
+        };
+        let cause = self.cause(&last, arrival, &echoed, rtt_ns);
+        let time_ns = &mut self.time_ns[cause as usize];
+        *time_ns = time_ns.saturating_add(passed_ns);
+    }
+
+    /// Notes a data packet. The time after an overtaken one starts at the packet that overtook it.
+    fn note(&mut self, arrival: &Arrival, segment: u32, is_overtaken: bool) {
         self.full = self.full.max(segment.min(MIN_FULL));
         if arrival.length <= segment {
             self.full = self.full.max(arrival.length);
@@ -193,6 +227,11 @@ impl Limits {
             Some(last) if !is_new => (last.end, last.is_full),
             _ => (end, arrival.length >= self.full),
         };
+        if let (Some(last), true) = (&mut self.last, is_overtaken) {
+            (last.end, last.is_full) = (end, is_full);
+            return;
+        }
+        self.is_client_turn = false;
         self.last = Some(Last {
             ns: arrival.ns,
             echo: arrival.echo,
@@ -203,14 +242,7 @@ impl Limits {
 
     /// The cause of the time from `last` to `arrival`. `echoed`: the client's packet that the server had received when
     /// it sent `arrival`.
-    fn cause(
-        &self,
-        last: &Last,
-        arrival: &Arrival,
-        echoed: &Tick,
-        segment: u32,
-        rtt_ns: i64,
-    ) -> Cause {
+    fn cause(&self, last: &Last, arrival: &Arrival, echoed: &Tick, rtt_ns: i64) -> Cause {
         let slack_ns = (rtt_ns / 4).max(MIN_SLACK_NS);
         let is_pause = arrival.ns - last.ns > slack_ns;
         if is_pause && arrival.in_recovery {
@@ -223,15 +255,17 @@ impl Limits {
             None => echoed.permitted,
         };
         let in_hand = at_pause.join(echoed.permitted);
-        let idle_ns = self.acked.map_or(0, |(_, ns)| arrival.ns - ns - rtt_ns);
+        let idle_ns = self.acked.map_or(0, |(_, ns)| {
+            arrival.ns.saturating_sub(ns).saturating_sub(rtt_ns)
+        });
         if is_pause && !before(in_hand.ack, last.end) && idle_ns > slack_ns {
             return Cause::Application;
         }
-        if arrival.ns - echoed.first_ns > rtt_ns + slack_ns {
+        if arrival.ns.saturating_sub(echoed.first_ns) > rtt_ns.saturating_add(slack_ns) {
             return Cause::Path;
         }
         let left = at_pause.edge.wrapping_sub(last.end);
-        if before(at_pause.edge, last.end) || left < WINDOW_SEGMENTS * segment {
+        if before(at_pause.edge, last.end) || left < WINDOW_SEGMENTS * self.full {
             return Cause::ReceiveWindow;
         }
         if last.is_full {
@@ -244,6 +278,7 @@ impl Limits {
     /// The facts for this flow are incomplete, for example because the capture lacks packets.
     pub fn make_unknown(&mut self) {
         self.is_unknown = true;
+        self.ticks = VecDeque::new();
     }
 
     /// Nanoseconds with this cause; `None` if unknown.
@@ -254,13 +289,16 @@ impl Limits {
     /// The cause of more than half of the attributed time; `None` if there is no such cause, or if too little time is
     /// attributed. `rtt_ns`: the flow's shortest round-trip time.
     pub fn verdict(&self, rtt_ns: i64) -> Option<Cause> {
-        let all_ns: i64 = self.time_ns.iter().sum();
-        if self.is_unknown || all_ns < MIN_ROUND_TRIPS * rtt_ns {
+        let all_ns = self
+            .time_ns
+            .iter()
+            .fold(0_i64, |all, &ns| all.saturating_add(ns));
+        if self.is_unknown || all_ns < MIN_ROUND_TRIPS.saturating_mul(rtt_ns) {
             return None;
         }
         Cause::ALL
             .into_iter()
-            .find(|&cause| 2 * self.time_ns[cause as usize] > all_ns)
+            .find(|&cause| self.time_ns[cause as usize] > all_ns - self.time_ns[cause as usize])
     }
 }
 
@@ -373,6 +411,60 @@ mod tests {
         assert_eq!(all, Some(MS));
     }
 
+    /// The time since the last packet counts once, with the packet that overtook another.
+    #[test]
+    fn an_overtaken_packet_starts_and_ends_no_time() {
+        let mut limits = pause(1000, 9000, arrival(22, 3000, 1000, 2));
+        let before = Cause::ALL.map(|cause| limits.time_ns(cause));
+        limits.arrived(&arrival(23, 2000, 1000, 1), Some(1012), Some(RTT));
+        assert_eq!(Cause::ALL.map(|cause| limits.time_ns(cause)), before);
+        limits.arrived(&arrival(24, 4000, 1000, 2), Some(1012), Some(RTT));
+        let all: Option<i64> = Cause::ALL
+            .map(|cause| limits.time_ns(cause))
+            .into_iter()
+            .sum();
+        assert_eq!(all, Some(24 * MS));
+    }
+
+    #[test]
+    fn three_full_segments_are_as_long_as_those_of_the_path() {
+        for (left, expected) in [
+            (3 * 1380 - 1, Cause::ReceiveWindow),
+            (3 * 1380, Cause::CongestionWindow),
+        ] {
+            let mut limits = Limits::default();
+            limits.sent(&acknowledgement(0, 0, 1380 + left));
+            limits.sent(&acknowledgement(1, 0, 1380 + left));
+            limits.arrived(&arrival(20, 0, 1380, 1), Some(1460), Some(RTT));
+            limits.arrived(&arrival(21, 1380, 1380, 1), Some(1460), Some(RTT));
+            assert_eq!(limits.time_ns(expected), Some(MS), "{left}");
+        }
+    }
+
+    #[test]
+    fn packets_without_data_free_what_the_server_has_learnt() {
+        let mut limits = Limits::default();
+        for ms in 0..2 * MAX_TICKS as i64 {
+            limits.sent(&acknowledgement(ms, 0, 9000));
+            limits.heard(ms as u32);
+            // It answers nothing that the client has sent.
+            limits.heard(ms as u32 + 1000);
+        }
+        assert_eq!(limits.ticks.len(), 1);
+        assert_eq!(limits.time_ns(Cause::Path), Some(0));
+    }
+
+    #[test]
+    fn a_flow_with_too_many_ticks_is_unknown_and_keeps_none() {
+        let mut limits = Limits::default();
+        for ms in 0..=MAX_TICKS as i64 {
+            limits.sent(&acknowledgement(ms, 0, 9000));
+        }
+        assert_eq!(limits.time_ns(Cause::Path), None);
+        limits.sent(&acknowledgement(1 << 20, 0, 9000));
+        assert_eq!(limits.ticks.capacity(), 0);
+    }
+
     #[test]
     fn a_verdict_needs_more_than_half() {
         for (time_ms, expected) in [
@@ -403,7 +495,8 @@ mod tests {
         let no_echo = pause(1000, 9000, arrival(22, 2000, 1000, 7));
         let mut no_rtt = pause(1000, 9000, next);
         no_rtt.arrived(&arrival(60, 3000, 1000, 2), Some(1012), None);
-        for limits in [no_scale, no_echo, no_rtt] {
+        let back_in_time = pause(1000, 9000, arrival(-1, 2000, 1000, 2));
+        for limits in [no_scale, no_echo, no_rtt, back_in_time] {
             assert_eq!(limits.time_ns(Cause::Path), None);
             assert_eq!(limits.verdict(1), None);
         }
