@@ -141,7 +141,7 @@ def test_a_process_ends_with_the_wait_for_it(
 
     monkeypatch.setattr(process, "communicate", interrupted)
     with pytest.raises(Interrupted, match="stopped by a signal"):
-        module.finished(process, *([[], tmp_path, "x"] if module is reading else []))
+        module.wait_for_exit(process, *([[], tmp_path, "x"] if module is reading else []))
     assert process.poll() is not None
 
 

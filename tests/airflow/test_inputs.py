@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from orchestration.site import centre_token, inputs, site, vantage_points
 from orchestration.site.centre_client import CentreUnreachable
 from orchestration.site.vantage_points import SiteVantagePoint
 from tests.airflow.conftest import SITE, TREE, airflow_environment
+from tests.free_port import free_port
 from tests.waiting import until
 
 SECRET = "s" * 64
@@ -78,9 +78,7 @@ def answers(url: str, process: subprocess.Popen[bytes]) -> bool:
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Run the interface as the api-server mounts it; yields its URL."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     mount = (
         "from fastapi import FastAPI; import uvicorn; from orchestration.airflow.inputs_app import app\n"
         "main = FastAPI(); main.mount('/firstflight/v1', app)\n"

@@ -6,7 +6,6 @@ import ipaddress
 import os
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from tests import record_rows, stores
 from tests.campaign_loopback.quic_server import ALIASED
+from tests.free_port import free_port
 from tests.processes import halt
 from tests.waiting import until
 
@@ -35,13 +35,6 @@ cdn = "Loop"
 source = "this test"
 subject = ["CN=edge.camp.test"]
 """
-
-
-def free_port() -> int:
-    """Return a port that is currently free on all loopback addresses, UDP and TCP."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
-        tcp.bind(("0.0.0.0", 0))
-        return int(tcp.getsockname()[1])
 
 
 def mrt_table(prefixes: dict[str, int]) -> bytes:

@@ -99,7 +99,7 @@ def test_questions_to_others_have_a_rate(
 
 
 @pytest.mark.parametrize("code", [dns.rcode.NOERROR, dns.rcode.REFUSED])
-def test_names_in_a_row_may_be_silent(code: dns.rcode.Rcode) -> None:
+def test_many_names_may_be_silent(code: dns.rcode.Rcode) -> None:
     """The names' servers do not answer, but the resolver answers a question for the root."""
 
     def answer(question: Message) -> Message | None:
@@ -109,13 +109,13 @@ def test_names_in_a_row_may_be_silent(code: dns.rcode.Rcode) -> None:
         return None if name.startswith("silent") else with_records(question, f"{name} A 127.1.0.1")
 
     async def ask(lookup: Lookup) -> list[str]:
-        for number in range(25):
-            with pytest.raises(LookupError, match="the resolver did not answer"):
-                await lookup.addresses(f"silent{number}.test")
+        names = (f"silent{number}.test" for number in range(25))
+        for error in await asyncio.gather(*map(lookup.addresses, names), return_exceptions=True):
+            assert isinstance(error, LookupError) and str(error) == "the resolver did not answer"
         return await lookup.addresses("good.test")
 
     with serving(answer) as address:
-        lookup = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.02, attempts=1)
+        lookup = Lookup(address, Policy((), (), LOOPBACK, ""), rate=0, timeout_s=0.5, attempts=1)
         assert asyncio.run(ask(lookup)) == ["127.1.0.1"]
 
 

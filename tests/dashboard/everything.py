@@ -37,7 +37,7 @@ def fill(campaign: str, folder: Path) -> str:
     shutil.copytree(campaign.removeprefix("chdb:"), folder / "store", symlinks=True)
     common = {"run": RUN, "vantage": "hamburg", "repetition": 1, "sent_at": DAY}
     probes = [
-        iack(20_000, 3_000, **common, domain="a.example"),
+        iack(20_000, 3_000, **common, domain="a.example", bytes_sent=1_200, ack_datagram_bytes=1_200),
         probe("coalesced", **common, domain="b.example", clock_offset_us=1_500),
         iack(20_000, 3_000, **common, domain="h.example", cdn=HOSTILE),
     ]

@@ -6,7 +6,6 @@ import base64
 import http.client
 import json
 import os
-import socket
 import ssl
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from lab import certificates
 from lab.programs import program
 from orchestration.site import machine_metrics
 from tests.deploy.test_nginx import rendered
+from tests.free_port import free_port
 from tests.waiting import until
 
 TREE = Path(__file__).parents[2]
@@ -144,9 +144,7 @@ def test_prometheus_reads_each_machine(site: Path) -> None:
         ["promtool", "check", "config", site / "prometheus.yml"], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{found.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     command = [
         "prometheus",
         f"--config.file={site / 'prometheus.yml'}",

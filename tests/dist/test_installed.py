@@ -16,6 +16,7 @@ import pytest
 from deploy import dist
 from firstflight.system import binaries
 from tests.resolve.named import Named
+from tests.free_port import free_port
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 BUILDS = [pytest.param("", id="wheel"), pytest.param(str(dist.OUT / "static"), id="static")]
@@ -51,9 +52,7 @@ def run(folder: Path, *command: object, timeout: float = 60, programs: str = "")
 @pytest.fixture
 def responder() -> Iterator[int]:
     """The port of a QUIC responder on 127.0.0.1."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     command = [str(binaries.find("firstflight-responder")), "--listen", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

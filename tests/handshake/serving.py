@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,8 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.certificates import issue, make_authority
+from tests.free_port import free_port
 
-from .conftest import CONTACT, HOST, LOOPBACK, TREE, EngineOutput, Target, argv, write_targets
+from .conftest import CONTACT, LOOPBACK, TREE, EngineOutput, Target, argv, write_targets
 
 # A rate that a server in Python can handle.
 SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
@@ -24,9 +24,7 @@ SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
 def serving(module: str, folder: Path, names: str) -> Iterator[int]:
     """Run `python -m tests.handshake.MODULE PORT CHAIN KEY` with a certificate for `names`; yield PORT."""
     files = issue(make_authority(folder), module, [names])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind((HOST, 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     command = [sys.executable, "-P", "-m", f"tests.handshake.{module}", port, files.chain, files.key]
     environment = {**os.environ, "PYTHONPATH": str(TREE)}
     with (folder / f"{module}.log").open("w") as log:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.certificates import issue, make_authority
+from tests.free_port import free_port
 
 from . import hostile
 from .conftest import HOST, SILENT_S, TREE, connect
@@ -149,9 +150,7 @@ class Flood:
 
 def test_random_frames_after_a_handshake(tmp_path: Path) -> None:
     files = issue(make_authority(tmp_path), "hostile", ["*.hostile.test"])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind((HOST, 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-P", "-m", "tests.handshake.hostile", str(port), files.chain, files.key]
     environment = {**os.environ, "PYTHONPATH": str(TREE)}
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, env=environment)

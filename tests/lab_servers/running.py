@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -16,6 +15,7 @@ from lab import stacks
 from lab.certificates import issue, make_authority
 from lab.model import Endpoint
 from lab.servers import CHAIN_BYTES, configuration
+from tests.free_port import free_port
 
 HOST = "127.0.0.1"
 
@@ -61,9 +61,7 @@ def running(
 
     `more`: additional configuration.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind((HOST, 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     authority = make_authority(folder)
     names = sorted({"*." + endpoint.domain.partition(".")[2] for endpoint in endpoints})
     certificates = {

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from firstflight.system import binaries
+from tests.free_port import free_port
 from tests.waiting import until
 
 LOOPBACK = ("--allow-net", "127.0.0.0/8", "--allow-net", "::1/128")
@@ -135,9 +136,7 @@ def start(command: Sequence[str | Path], ready: str) -> subprocess.Popen[str]:
 @contextmanager
 def answering() -> Iterator[int]:
     """Run bench/responder on all loopback addresses; yields its port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("0.0.0.0", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     process = start([binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], "READY")
     try:
         yield port

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import socket
 import tempfile
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.free_port import free_port
 
 
 def configuration() -> QuicConfiguration:
@@ -32,20 +33,6 @@ def configuration() -> QuicConfiguration:
         secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
         settings.load_cert_chain(chain, secret)
     return settings
-
-
-def free_port() -> int:
-    """Return a port that is free on both loopback addresses."""
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as v4:
-            v4.bind(("127.0.0.1", 0))
-            port: int = v4.getsockname()[1]
-            with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as v6:
-                try:
-                    v6.bind(("::1", port))
-                except OSError:
-                    continue
-                return port
 
 
 async def main() -> None:

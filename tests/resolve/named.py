@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
+from tests.free_port import free_port
 from tests.waiting import until
 
 # A name per behaviour. No test sends to the addresses here.
@@ -88,10 +88,3 @@ controls {{ }};
             self._process.kill()
             self._process.wait()
             self._process = None
-
-
-def free_port() -> int:
-    """Return a port without a listener, for UDP and TCP."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
-        tcp.bind(("127.0.0.1", 0))
-        return int(tcp.getsockname()[1])

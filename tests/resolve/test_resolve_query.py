@@ -13,7 +13,8 @@ from scanner.resolver.answer import Alias, HttpsRecord, QueryOutcome
 from scanner.resolver.configured import Resolver
 from scanner.resolver.pace import QueryPace
 from scanner.resolver.query import QueryClient
-from tests.resolve.named import Named, free_port
+from tests.free_port import free_port
+from tests.resolve.named import Named
 from tests.resolve.replies import replying
 
 # Of a question that is answered: a timeout that expires would be another status, or a second attempt.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.system import binaries
-from tests.resolve.named import free_port
+from tests.free_port import free_port
 from tests.waits import counted
 
 

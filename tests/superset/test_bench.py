@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from store import open_store
 from tests.browser import Browser
 from tests.browser import browser as browser
 from tests.dashboard.everything import everything
+from tests.free_port import free_port
 from tests.queries.conftest import campaign, template
 from tests.waiting import until
 
@@ -70,9 +70,7 @@ def bench(everything: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Start Superset on the store with rows of every kind."""
     assert (start.ENVIRONMENT / "bin" / "gunicorn").exists(), "Superset is not installed: make superset-test"
     folder = tmp_path_factory.mktemp("bench") / "superset"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy.superset.start", "--folder", str(folder), "--port", str(port)],
         cwd=TREE,

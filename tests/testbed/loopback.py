@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from lab.certificates import Flaw, issue, make_authority
 from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.trials import server_config
+from tests.free_port import free_port
 from tests.testbed import client_checks
 
 NAME = "a.test"
@@ -24,9 +24,7 @@ def configuration(
 ) -> dict[str, Any]:
     """Return a server's configuration; its certificate, which may have a flaw, is written to `folder`."""
     files = issue(make_authority(folder), "server", [NAME], flaw=flaw)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     cell = Cell.model_validate(
         {"client": "quinn", "server": server, "answering": "wfc", "body_bytes": body_bytes, "qdisc": "fq"}
     )

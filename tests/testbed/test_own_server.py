@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from lab.certificates import issue, make_authority
 from testbed.experiment.cell import Cell
 from testbed.stacks import own_server
 from testbed.trials import server_config
+from tests.free_port import free_port
 
 # Binds late, like a program that reads its keys first, and writes a line to standard output that must not
 # be passed on.
@@ -27,13 +27,6 @@ sock.bind((sys.argv[1], int(sys.argv[2])))
 print("serving", *sys.argv[3:], flush=True)
 sock.recvfrom(10)
 """
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def configuration(folder: Path, port: int = 44_331, **more: Any) -> dict[str, Any]:
