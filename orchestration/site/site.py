@@ -52,6 +52,11 @@ def settings_for(
         raise UsageError(f"{path}: [[vantage]] belongs in vantage_points.toml: move it there")
     if data.get("campaign", {}).get("before_repetition"):
         raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: remove it")
+    if data.get("download", {}).get("draw") == "survey":
+        raise UsageError(
+            f'{path}: download.draw = "survey" does not work on a schedule, which surveys TCP options in '
+            "separate runs: remove it"
+        )
     # A day's watch is prepared on the day before, when the day's list does not exist yet.
     of_list = day - timedelta(days=1) if file == WATCH_FILE else day
     _date(data, "targets", "source", ("file", "crux"), of_list, given=("date", "list_id"))

@@ -104,6 +104,7 @@ def test_a_site_that_is_not_named_is_reported(monkeypatch: pytest.MonkeyPatch) -
     [
         ('[[vantage]]\nname = "x"\n', "belongs in vantage_points.toml"),
         ('[campaign]\nbefore_repetition = ["true"]\n', "does not work on a schedule"),
+        ('[download]\ndraw = "survey"\n', "does not work on a schedule"),
         ('[probe]\nspeed = "x"\n', "probe.speed: no such setting"),
     ],
 )
