@@ -100,6 +100,11 @@ def of_target_set(sets: Sequence[OptionSet], target_set: str | None) -> list[Opt
     return list(sets)
 
 
+def compares_tcp(sets: Sequence[OptionSet]) -> bool:
+    """Return whether these sets have a TCP set in addition to the warm-up."""
+    return any(not option_set.is_quic for option_set in sets if option_set.name != WARMUP)
+
+
 def chosen(text: str) -> list[OptionSet]:
     """Return the sets in a comma-separated list, in this order. The warm-up is always included, as the first.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from downloader import draw, http3, option_sets, resolving
+from downloader.option_sets import OptionSet
 from firstflight.run.outline import Known, Outline, download_traffic, queries
 from firstflight.settings import Settings, Vantage
 
@@ -14,9 +17,9 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     """
     chosen = settings.download
     sets = option_sets.chosen(",".join(chosen.sets))
-    lines = (_line(settings),)
+    lines = (_line(settings, sets),)
     sections = ("download", "resolve") if chosen.resolves_again else ("download",)
-    files = _files(settings, known)
+    files = _files(settings, sets, known)
     if files is None:
         return Outline(lines, sections=sections)
     downloads = files * len(sets)
@@ -34,7 +37,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     return Outline(lines, None, count, traffic, seconds, sections=sections)
 
 
-def _files(settings: Settings, known: Known) -> int | None:
+def _files(settings: Settings, sets: Sequence[OptionSet], known: Known) -> int | None:
     """Return the maximum number of files; `None` if unknown."""
     chosen, crawl = settings.download, settings.crawl
     if chosen.targets is not None:
@@ -42,22 +45,37 @@ def _files(settings: Settings, known: Known) -> int | None:
     else:
         counts = [count for count in (known.names, crawl.limit) if count is not None]
         count = min(counts, default=None)
-    if known.cdns is None or chosen.per_cdn is None or chosen.others is None:
-        return count
-    drawn = known.cdns * chosen.per_cdn + chosen.others
-    if chosen.draw == "survey":
-        if chosen.quic is None:
-            return count
-        drawn = len(draw.GROUPS) * chosen.per_cdn + chosen.others + chosen.quic
-    return drawn if count is None else min(count, drawn)
+    drawn = _drawn(settings, sets, known.cdns)
+    return min((limit for limit in (count, drawn) if limit is not None), default=None)
 
 
-def _line(settings: Settings) -> str:
+def _drawn(settings: Settings, sets: Sequence[OptionSet], cdns: int | None) -> int | None:
+    """Return the maximum number of files that the draw selects; `None` if unknown."""
     chosen = settings.download
-    drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
-    if chosen.draw == "survey":
-        drawn += f", which accept all TCP options, and {chosen.quic or 'all'} of them with HTTP/3"
-    sets = len({*chosen.sets, option_sets.WARMUP})
+    if chosen.draw == "names":
+        return _of_groups(settings, cdns)
+    of_tcp = _of_groups(settings, len(draw.GROUPS)) if option_sets.compares_tcp(sets) else 0
+    of_quic = chosen.quic if http3.first_quic(sets) else 0
+    return None if of_tcp is None or of_quic is None else of_tcp + of_quic
+
+
+def _of_groups(settings: Settings, cdns: int | None) -> int | None:
+    chosen = settings.download
+    if cdns is None or chosen.per_cdn is None or chosen.others is None:
+        return None
+    return cdns * chosen.per_cdn + chosen.others
+
+
+def _line(settings: Settings, sets: Sequence[OptionSet]) -> str:
+    chosen = settings.download
+    of_cdns, of_others = f"{chosen.per_cdn or 'all'} files of", f"{chosen.others or 'all'} of other networks"
+    if chosen.draw == "names":
+        drawn = f"{of_cdns} each CDN and {of_others}"
+    else:
+        groups = f"{', '.join(draw.GROUPS[:-1])} and {draw.GROUPS[-1]}"
+        of_tcp = [f"{of_cdns} each of {groups}", of_others] if option_sets.compares_tcp(sets) else []
+        of_quic = [f"{chosen.quic or 'all'} files with HTTP/3"] if http3.first_quic(sets) else []
+        drawn = f"{', '.join(of_tcp + of_quic)}, of names that accept all TCP options"
     frequency = "once in each repetition"
     if len(settings.vantage) > 1:
         frequency = f"once in {chosen.run_pause_s:g} s from all vantage points"
@@ -65,7 +83,7 @@ def _line(settings: Settings) -> str:
             frequency = "once in each repetition from each vantage point, which share no limits"
     again = ", after each name is resolved again" if chosen.resolves_again else ""
     return (
-        f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
+        f"downloads: {drawn}, {len(sets)} of each file ({', '.join(chosen.sets)}), at most "
         f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time{again}; a "
         f"name and address gets them {frequency}"
     )

@@ -109,14 +109,18 @@ def _plan(
         survey = Survey(layout.tcp_option(key), layout.handshakes(key), layout.crawl("download_file"))
         quic = settings.quic if http3.first_quic(sets) else 0
         chosen, groups = draw.of_survey(listed, survey, cdn_of, seed, settings.per_cdn, settings.others, quic)
+        # The QUIC target set has the same names with and without TCP sets.
+        if not option_sets.compares_tcp(sets):
+            chosen = [target for target in chosen if target.target_set != option_sets.TCP]
         report.facts["files_without_options"] = len(listed) - groups.total()
         report.facts |= {f"targets_{name}": n for name, n in _target_sets(chosen).items()}
     else:
         chosen, groups = draw.sampled_targets(listed, cdn_of, seed, settings.per_cdn, settings.others)
+    has_groups = settings.draw == "names" or option_sets.compares_tcp(sets)
     for cdn, count in sorted(groups.items()):
         report.facts[f"files_{cdn}"] = count
         drawn_count = settings.others if cdn == OTHERS else settings.per_cdn
-        if drawn_count is not None and count < drawn_count:
+        if has_groups and drawn_count is not None and count < drawn_count:
             report.warnings.append(f"{cdn} has {count} files, fewer than the {drawn_count} to draw")
     if not chosen:
         report.warnings.append("there is no file to download")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from downloader import outline
 from firstflight import settings
 from firstflight.errors import UsageError
+from firstflight.run.outline import Known
 from firstflight.run.resolvers import configured_resolvers
 from orchestration.local import preview
 from scanner.resolver.configured import configured_resolver
@@ -205,6 +207,27 @@ def downloads_line(found: settings.Settings) -> str:
     """Return the line about downloads in a dry run."""
     (line,) = (line for line in preview.describe(found) if line.startswith("downloads: "))
     return line
+
+
+@pytest.mark.parametrize(
+    ("sets", "quic", "says", "files"),
+    [
+        ("bl,quiche", 558, "Microsoft, 1000 of other networks, 558 files with HTTP/3, of names", 2558),
+        ("bl,quiche", 10**6, "1000000 files with HTTP/3", 5000),
+        ("bl", 558, "Google and Microsoft, 1000 of other networks, of names", 2000),
+        ("quiche", 558, "downloads: 558 files with HTTP/3, of names that accept all TCP options, 2 of", 558),
+    ],
+)
+def test_a_survey_draws_files_only_for_the_sets_to_compare(
+    folder: Path, sets: str, quic: int, says: str, files: int
+) -> None:
+    on = ("download.enabled=true", "tcp_options.enabled=true", 'download.draw="survey"')
+    found = load(
+        folder, minimal.CONFIG, *on, f"download.quic={quic}", f"download.sets={json.dumps(sets.split(','))}"
+    )
+    assert says in downloads_line(found)
+    planned = outline.outline(found, Known(names=5000), found.vantage[0])
+    assert planned.count is not None and planned.count.startswith(f"at most {files} files to download")
 
 
 @pytest.mark.parametrize("name", ["own-list.toml", "watch.toml"])
