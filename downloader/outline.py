@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from downloader import draw, http3, option_sets, resolving
+from downloader import draw, http3, option_sets
 from downloader.option_sets import OptionSet
 from firstflight.run.outline import Known, Outline, download_traffic, queries
 from firstflight.settings import Settings, Vantage
+from firstflight.settings.types import CHECK_ATTEMPTS
 
 
 def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outline:  # noqa: ARG001
@@ -30,10 +31,13 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     count = f"at most {files} files to download"
     if chosen.resolves_again:
         resolve = settings.resolve
-        checks = resolving.CHECK_ATTEMPTS * len(resolve.rates())
+        checks = CHECK_ATTEMPTS * len(resolve.rates())
         traffic += queries(files * (checks + resolve.attempts))
-        seconds += files * (resolving.CHECK_ATTEMPTS + resolve.attempts) * resolve.timeout_s
+        seconds += files * resolve.longest_s()
         count += f", each after at most {checks + resolve.attempts} DNS queries"
+        # A name whose answer came after its turn is resolved again in the next one.
+        if settings.takes_turns:
+            count += " per turn"
     return Outline(lines, None, count, traffic, seconds, sections=sections)
 
 

@@ -26,8 +26,6 @@ from firstflight.system import binaries, children, files
 PROGRAM = "firstflight-resolve"
 TYPE = "A"
 """The type of the queries. A name's downloads use an IPv4 address, as in the draw."""
-CHECK_ATTEMPTS = 3
-"""Maximum queries to a resolver by which the engine checks, before it asks for a name, that it answers."""
 NO_ANSWER = "TIMEOUT"
 """The status if no resolver answers at all."""
 _WITHOUT_ADDRESS = ("NXDOMAIN", "NODATA")

@@ -195,9 +195,10 @@ def _download(
 
 def _turn(run: Run, key: StageKey) -> DownloadTurn:
     settings = run.settings
-    count = len(settings.vantage) if settings.campaign.shared_limits else 1
     pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
-    return DownloadTurn(settings.index_of(key.vantage) if count > 1 else 0, count, pause_s)
+    if not settings.takes_turns:
+        return DownloadTurn(0, 1, pause_s)
+    return DownloadTurn(settings.index_of(key.vantage), len(settings.vantage), pause_s)
 
 
 def _drop_cut_line(path: Path) -> None:

@@ -185,6 +185,40 @@ def test_repetitions_of_downloads_are_a_pause_apart(
 
 
 @pytest.mark.parametrize(
+    ("overrides", "is_refused"),
+    [
+        (("download.run_pause_s=22",), True),
+        (("download.run_pause_s=22.1",), False),
+        (("download.run_pause_s=22", "resolve.attempts=2"), False),
+        (("download.run_pause_s=22", "campaign.clock_slack_s=2.1"), False),
+        (("download.run_pause_s=22", "download.resolve_again=false"), False),
+        (("download.run_pause_s=22", "campaign.shared_limits=false"), False),
+        (("download.run_pause_s=22", "download.enabled=false"), False),
+    ],
+)
+def test_resolving_again_ends_in_the_same_turn(
+    folder: Path, overrides: tuple[str, ...], is_refused: bool
+) -> None:
+    """With three attempts of 4 s, and up to three for the check, it can take 24 s."""
+    more = "[download]\nenabled = true\n[resolve]\ntimeout_s = 4\n"
+    text = minimal.CONFIG + '[[vantage]]\nname = "there"\n' + more
+    load(folder, minimal.CONFIG + more, "download.run_pause_s=1")
+    if not is_refused:
+        load(folder, text, *overrides)
+        return
+    (line,) = faults(folder, text, *overrides)
+    assert "download.run_pause_s is 22, but to resolve a name again can take 24 s" in line
+
+
+def test_a_dry_run_counts_dns_queries_of_a_turn(folder: Path) -> None:
+    both = minimal.CONFIG + '[[vantage]]\nname = "there"\n'
+    for text, words in ((minimal.CONFIG, "at most 6 DNS queries"), (both, "at most 6 DNS queries per turn")):
+        found = load(folder, text, "download.enabled=true")
+        planned = outline.outline(found, Known(names=1), found.vantage[0])
+        assert planned.count == f"at most 1 files to download, each after {words}"
+
+
+@pytest.mark.parametrize(
     ("more", "says"),
     [
         ("", "address gets them once in each repetition"),

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from firstflight.settings.types import (
+    CHECK_ATTEMPTS,
     DAY_S,
     RESOLVER_RATE,
     YEAR_S,
@@ -224,6 +225,10 @@ class Resolve(Section):
             None if address and is_ours(re.split("[#,]", address)[0]) else RESOLVER_RATE
             for address in addresses
         )
+
+    def longest_s(self) -> float:
+        """Return the maximum seconds to resolve one name, including the check that a resolver answers."""
+        return (CHECK_ATTEMPTS + self.attempts) * self.timeout_s
 
 
 InitialSize = Annotated[int, Field(ge=1200, le=1472)]

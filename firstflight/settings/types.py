@@ -39,6 +39,8 @@ LAB_NETWORKS = tuple(
 
 # Queries per second to a resolver outside LAB_NETWORKS by default; the same in firstflight-resolve.
 RESOLVER_RATE = 200.0
+# Maximum queries by which firstflight-resolve checks, before it asks for a name, that a resolver answers.
+CHECK_ATTEMPTS = 3
 
 
 def is_ours(address: str) -> bool:

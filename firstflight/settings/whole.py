@@ -89,6 +89,15 @@ class Settings(Section):
                 f"address gets downloads once in {pause_s:g} s (download.run_pause_s): raise it, or name lab "
                 "networks in probe.allow_net"
             )
+        # Downloads start in the first half of a turn (downloader/shared_limits.py).
+        half_s, longest_s = pause_s + campaign.clock_slack_s, self.resolve.longest_s()
+        can_be_late = self.download.resolves_again and self.takes_turns and half_s <= longest_s
+        if self.download.enabled and can_be_late:
+            raise ValueError(
+                f"download.run_pause_s is {pause_s:g}, but to resolve a name again can take {longest_s:g} s, "
+                "so a vantage point's turn can end before: raise it, lower resolve.timeout_s or "
+                "resolve.attempts, or set download.resolve_again = false"
+            )
         if self.download.enabled and self.download.draw == "survey" and not self.tcp_options.enabled:
             raise ValueError(
                 'download.draw = "survey" needs the survey of TCP options in the same run: set '
@@ -101,6 +110,11 @@ class Settings(Section):
                     f"{vantage.shards} shards of {vantage.name} need two ports each, not {first}-{last}"
                 )
         return self
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether several vantage points share limits, so that each sends in its turns."""
+        return self.campaign.shared_limits and len(self.vantage) > 1
 
     def vantage_named(self, name: str) -> Vantage:
         """Return the vantage point `name`. Raise UsageError if it does not exist."""
