@@ -198,9 +198,10 @@ def test_a_stored_day_does_not_depend_on_the_clock(folder: Path) -> None:
 
 
 def test_a_watch_prints_what_it_sends_and_what_has_no_effect(folder: Path) -> None:
-    lines = described(folder, "watch.period_s=600", "probe.ecn=ect0", plan=RunPlan.WATCH)
+    without_effect = ("probe.ecn=ect0", "probe.https_record=h3")
+    lines = described(folder, "watch.period_s=600", *without_effect, plan=RunPlan.WATCH)
     assert "once in 60 s: at most 1 names of the list" in lines
-    assert "without effect in a watch: probe.ecn" in lines
+    assert "without effect in a watch: probe.ecn, probe.https_record" in lines
     # 10 slots of 3 datagrams, 2 resolutions with 3 attempts.
     assert "  watch: 36 packets, 39.6 kB sent, 125 kB received, 0:10:00" in lines
     assert any(line.startswith("  watch: period_s*=600") for line in lines)

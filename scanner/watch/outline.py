@@ -11,7 +11,15 @@ from firstflight.settings import Settings, Vantage
 from scanner.driver.outline import probe_traffic
 
 # Settings of [probe] that a watch ignores.
-WITHOUT_EFFECT = ("initial_size", "initial_sizes", "listen_s", "ecn", "version", "all_addresses")
+WITHOUT_EFFECT = (
+    "initial_size",
+    "initial_sizes",
+    "listen_s",
+    "ecn",
+    "version",
+    "all_addresses",
+    "https_record",
+)
 
 
 def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outline:  # noqa: ARG001
