@@ -132,6 +132,8 @@ def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match="run the resolve stage again"):
         choose.choose(tmp_path / "x.parquet", (4,), False, tmp_path)
+    with pytest.raises(InputError, match="run the resolve stage again"):
+        choose.promised_h3(tmp_path / "x.parquet")
 
 
 def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path: Path) -> None:

@@ -69,11 +69,8 @@ def choose(
     InputError if the file cannot be read.
     """
     qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
-    try:
-        promised = promised_h3(dns_answer) if needs_h3 else None
-        answers = mapped(_usable(dns_answer, qtypes, all_addresses, promised), PLAN, scratch)
-    except pa.ArrowException as error:
-        raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
+    promised = promised_h3(dns_answer) if needs_h3 else None
+    answers = mapped(_usable(dns_answer, qtypes, all_addresses, promised), PLAN, scratch)
     repeats = repeated(answers, scratch)
     if not len(repeats):
         return answers
@@ -139,7 +136,7 @@ def _usable(
 def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches(dns_answer, columns)
-    except OSError as error:
+    except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 
 
