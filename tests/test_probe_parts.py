@@ -9,17 +9,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firstflight import settings
 from firstflight.as_map import CDN_MAP_FILE, RIB_FILE, Mapper
 from firstflight.capture_files import CaptureRecord
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import accounting
+from firstflight.run.run import Run
 from scanner.driver import choose
 from scanner.driver.rows import Rows
 from scanner.driver.segments import NewSegments, closed_segments, count_below
+from scanner.first_answer import stage as first_answer
 from scanner.records import merge
 from scanner.records.last_probe import LastProbes
 from schemas import records
+from tests import minimal
 
 SECOND = 1_000_000_000
 
@@ -83,6 +87,7 @@ def test_only_names_whose_https_record_promises_h3(tmp_path: Path) -> None:
         answer(f"{name}.test", qtype, address, 0)
         for name in ("h3", "h2", "alias", "failed", "none", "second")
         for qtype, address in (("A", "192.0.2.1"), ("AAAA", f"2001:db8::{ord(name[0]):x}"))
+        if (name, qtype) != ("none", "AAAA")
     ]
     rows = [
         *addresses[:6],
@@ -101,12 +106,39 @@ def test_only_names_whose_https_record_promises_h3(tmp_path: Path) -> None:
     path = tmp_path / "dns_answer.parquet"
     columns = sorted({name for row in rows for name in row})
     pq.write_table(pa.Table.from_pylist([dict.fromkeys(columns) | row for row in rows]), path)
-    plan = choose.choose(path, (4,), False, tmp_path, needs_h3=True)
+    promised = choose.promised_h3(path)
+    plan = choose.choose(path, (4,), False, tmp_path, promised=promised)
     assert plan["domain"].to_pylist() == ["h3.test", "second.test"]
-    plan = choose.choose(path, (4, 6), False, tmp_path, needs_h3=True)
+    plan = choose.choose(path, (4, 6), False, tmp_path, promised=promised)
     assert plan["domain"].to_pylist() == ["h3.test", "h3.test", "second.test", "second.test"]
     assert plan["target"].to_pylist() == [2, 3, 4, 5]
-    assert choose.names_left_out(path, (4, 6)) == 4
+    assert choose.names_left_out(path, (4, 6), promised) == 4
+    assert choose.names_left_out(path, (6,), promised) == 3
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_the_report_counts_names_without_h3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """A stopped stage does not read the DNS answers for this number."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    run = Run.create(*settings.load(minimal.write(tmp_path), ["probe.https_record=h3"]))
+    key = run.key("here", 1)
+    for folder in (run.layout.as_data, run.layout.stage("resolve", key)):
+        folder.mkdir(parents=True)
+    as_data(run.layout.as_data)
+    columns = {"https_priority": pa.array([1] * 7), "https_alpn": pa.array([["h2"]] * 7)}
+    answers = pa.Table.from_pylist(ANSWERS)
+    for name, column in columns.items():
+        answers = answers.append_column(name, column)
+    pq.write_table(answers, run.layout.dns_answer(key))
+    first_answer.stage(run, key)
+    report = run.report("probe", key)
+    assert report is not None and report.facts["names_without_h3"] == 2
+    assert "h3 (probe.https_record)" in report.warnings[0]
+    report.facts.clear()
+    first_answer.ProbeStage(run, key).write(choose.PLAN.empty_table(), "", report, stopped)
+    assert ("names_without_h3" in report.facts) is not stopped
 
 
 def test_duplicate_targets_are_probed_once_at_their_first_position(tmp_path: Path) -> None:

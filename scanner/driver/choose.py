@@ -23,6 +23,9 @@ QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 # Columns of the plan that have another name in DNS answers.
 OF_ANSWER = {"ip": "address", "address_rank": "answer_rank"}
 
+# Columns that say whether a row of DNS answers has an address.
+_OF_ADDRESS = ("domain", "qtype", "status", "address")
+
 # Line 1 of targets.csv is the header. The prober uses line numbers as target IDs.
 FIRST_LINE = 2
 
@@ -40,17 +43,28 @@ PLAN = pa.schema(
 )
 
 
-def resolved(run: Run, key: StageKey, scratch: Path, *, over_quic: bool = True) -> pa.Table:
+def resolved(run: Run, key: StageKey, scratch: Path, *, promised: pa.Array | None = None) -> pa.Table:
     """Choose the addresses that the resolve stage found for `key`, as `choose` does with the run's settings.
 
-    `over_quic`: the stage uses QUIC, so `probe.https_record` applies. InputError if the names are not
-    resolved.
+    Raise InputError if the names are not resolved.
     """
-    probe, dns_answer = run.settings.probe, run.layout.dns_answer(key)
-    if not dns_answer.is_file():
-        raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
-    needs_h3 = over_quic and probe.https_record == "h3"
-    return choose(dns_answer, probe.families, probe.all_addresses, scratch, needs_h3=needs_h3)
+    probe = run.settings.probe
+    return choose(_dns_answer(run, key), probe.families, probe.all_addresses, scratch, promised=promised)
+
+
+def contacted_over_quic(run: Run, key: StageKey) -> pa.Array | None:
+    """Return the names that a stage may contact over QUIC (`probe.https_record`); `None`: all names.
+
+    Raise InputError if the names are not resolved.
+    """
+    return promised_h3(_dns_answer(run, key)) if run.settings.probe.https_record == "h3" else None
+
+
+def _dns_answer(run: Run, key: StageKey) -> Path:
+    path = run.layout.dns_answer(key)
+    if not path.is_file():
+        raise InputError(f"there is no {path}: run the resolve stage of {key.vantage} first")
+    return path
 
 
 def choose(
@@ -59,18 +73,16 @@ def choose(
     all_addresses: bool,
     scratch: Path,
     *,
-    needs_h3: bool = False,
+    promised: pa.Array | None = None,
 ) -> pa.Table:
     """Select the addresses to probe from a resolve stage's record file.
 
     Per name and family, select the answer's first address, or with `all_addresses` each distinct address.
-    With `needs_h3`, select only names whose HTTPS record promises HTTP/3 (`promised_h3`). Return a table with
-    the columns of PLAN, in the order of the file, mapped from a temporary file in the folder `scratch`. Raise
-    InputError if the file cannot be read.
+    With `promised`, select only these names (`promised_h3`). Return a table with the columns of PLAN, in the
+    order of the file, mapped from a temporary file in the folder `scratch`. Raise InputError if the file
+    cannot be read.
     """
-    qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
-    promised = promised_h3(dns_answer) if needs_h3 else None
-    answers = mapped(_usable(dns_answer, qtypes, all_addresses, promised), PLAN, scratch)
+    answers = mapped(_usable(dns_answer, families, all_addresses, promised), PLAN, scratch)
     repeats = repeated(answers, scratch)
     if not len(repeats):
         return answers
@@ -94,17 +106,16 @@ def promised_h3(dns_answer: Path) -> pa.Array:
     return pa.array(sorted(names), pa.string())
 
 
-def names_left_out(dns_answer: Path, families: Sequence[int]) -> int:
-    """Return how many names have an address in one of these families and no HTTPS record with `h3`.
+def names_left_out(dns_answer: Path, families: Sequence[int], promised: pa.Array) -> int:
+    """Return how many names have an address in one of these families and are not in `promised`.
 
-    These are the names that `choose` omits with `needs_h3`. Raise InputError if the file cannot be read.
+    These are the names that `choose` omits with `promised`. Raise InputError if the file cannot be read.
     """
-    qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
-    names: set[str] = set()
-    for batch in _batches(dns_answer, ["domain", "qtype", "status", "address"]):
-        mask = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
-        names.update(batch.filter(pc.and_(mask, pc.equal(batch["status"], "NOERROR")))["domain"].to_pylist())
-    return len(names.difference(promised_h3(dns_answer).to_pylist()))
+    left_out = []
+    for batch in _batches(dns_answer, _OF_ADDRESS):
+        names = batch.filter(_with_address(batch, families))["domain"].unique()
+        left_out.append(names.filter(pc.invert(pc.is_in(names, value_set=promised))))
+    return len(pa.chunked_array(left_out, pa.string()).unique())
 
 
 def select_rows(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
@@ -113,17 +124,15 @@ def select_rows(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> p
 
 
 def _usable(
-    dns_answer: Path, qtypes: pa.Array, all_addresses: bool, promised: pa.Array | None
+    dns_answer: Path, families: Sequence[int], all_addresses: bool, promised: pa.Array | None
 ) -> Iterator[pa.Table]:
     """Yield the rows with an address to probe, numbered like the lines of targets.csv.
 
     `promised`: the names that may be selected; `None`: all names.
     """
-    columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
     line = FIRST_LINE
-    for batch in _batches(dns_answer, columns):
-        mask = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
-        mask = pc.and_(mask, pc.equal(batch["status"], "NOERROR"))
+    for batch in _batches(dns_answer, [*_OF_ADDRESS, "answer_rank", "list_id", "rank", "resolver"]):
+        mask = _with_address(batch, families)
         if not all_addresses:
             mask = pc.and_(mask, pc.equal(batch["answer_rank"], 0))
         if promised is not None:
@@ -131,6 +140,13 @@ def _usable(
         answers = batch.filter(mask)
         yield _numbered([answers[OF_ANSWER.get(name, name)] for name in PLAN.names[1:]], line)
         line += answers.num_rows
+
+
+def _with_address(batch: pa.RecordBatch, families: Sequence[int]) -> pa.BooleanArray:
+    """Return which rows of DNS answers have an address of one of these families."""
+    qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
+    mask = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
+    return pc.and_(mask, pc.equal(batch["status"], "NOERROR"))
 
 
 def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

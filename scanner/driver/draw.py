@@ -34,7 +34,8 @@ def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -
     `section`: the section of the settings with share, cdn and limit. `scratch`: a folder for a temporary
     file. Raise InputError if the names are not resolved, and UsageError like `sampled_rows`.
     """
-    chosen = choose.resolved(run, key, scratch, over_quic=section != "tcp_options")
+    promised = choose.contacted_over_quic(run, key) if section != "tcp_options" else None
+    chosen = choose.resolved(run, key, scratch, promised=promised)
     mask = sampled_rows(
         chosen, getattr(run.settings, section), int(run.manifest["seed"]), mapper, key.shard, section=section
     )

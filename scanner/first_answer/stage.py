@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,13 +45,13 @@ class ProbeStage(EngineStage):
     @property
     def without_targets(self) -> str:
         """The warning if no name has an address."""
-        if self._needs_h3:
+        if self._promised is not None:
             return "no name of the list has an address and an HTTPS record with h3 (probe.https_record)"
         return "no name of the list has an address; dns_answer has the reasons"
 
-    @property
-    def _needs_h3(self) -> bool:
-        return self.run.settings.probe.https_record == "h3"
+    @cached_property
+    def _promised(self) -> pa.Array | None:
+        return choose.contacted_over_quic(self.run, self.key)
 
     @property
     def log(self) -> str:
@@ -80,7 +81,7 @@ class ProbeStage(EngineStage):
 
     def choose(self) -> pa.Table:
         """Return the addresses of every name, or of the names with h3 in their HTTPS record."""
-        return choose.resolved(self.run, self.key, self.folder)
+        return choose.resolved(self.run, self.key, self.folder, promised=self._promised)
 
     def rows_in(self, segment: Path) -> int:
         """Return the number of listed targets' rows. Planned probes of control names have larger numbers."""
@@ -119,7 +120,7 @@ class ProbeStage(EngineStage):
         """Write quic_probe.parquet from the closed segments."""
         report.warnings += capture_files.losses(self.run.layout.stage("capture", self.key))
         quic_probe.write(self.run, self.key, plan, ruleset, report, self.mapper, stopped)
-        if self._needs_h3:
+        if self._promised is not None and not stopped:
             families = self.run.settings.probe.families
-            left_out = choose.names_left_out(self.run.layout.dns_answer(self.key), families)
+            left_out = choose.names_left_out(self.run.layout.dns_answer(self.key), families, self._promised)
             report.facts["names_without_h3"] = left_out
