@@ -6,6 +6,8 @@ They keep the limits, lists and turns of the probe stage.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pyarrow as pa
 
 from firstflight.egress import shared_limits
@@ -23,6 +25,8 @@ class SampledStage(TargetStage):
     """A stage that samples targets according to its settings section. UsageError if that disables it."""
 
     done = "contacted"
+    over_quic: ClassVar[bool] = True
+    """Whether it uses QUIC (`draw.plan`)."""
 
     def __init__(self, run: Run, key: StageKey) -> None:
         if not getattr(run.settings, self.name).enabled:
@@ -36,7 +40,7 @@ class SampledStage(TargetStage):
 
     def choose(self) -> pa.Table:
         """Sample names, and return their addresses."""
-        return draw.plan(self.run, self.key, self.name, self.mapper, self.folder)
+        return draw.plan(self.run, self.key, self.name, self.mapper, self.folder, over_quic=self.over_quic)
 
 
 class SampledEngineStage(SampledStage, EngineStage):

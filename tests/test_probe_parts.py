@@ -20,8 +20,10 @@ from scanner.driver import choose
 from scanner.driver.rows import Rows
 from scanner.driver.segments import NewSegments, closed_segments, count_below
 from scanner.first_answer import stage as first_answer
+from scanner.handshake.stage import HandshakeStage
 from scanner.records import merge
 from scanner.records.last_probe import LastProbes
+from scanner.tcp_options.stage import TcpOptionsStage
 from schemas import records
 from tests import minimal
 
@@ -116,22 +118,26 @@ def test_only_names_whose_https_record_promises_h3(tmp_path: Path) -> None:
     assert choose.names_left_out(path, (6,), promised) == 3
 
 
-@pytest.mark.parametrize("stopped", [False, True])
-def test_the_report_counts_names_without_h3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool
-) -> None:
-    """A stopped stage does not read the DNS answers for this number."""
+@pytest.fixture
+def run_without_h3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a run that needs h3 in HTTPS records (`probe.https_record`), for names without it."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    run = Run.create(*settings.load(minimal.write(tmp_path), ["probe.https_record=h3"]))
+    on = ["probe.https_record=h3", "handshake.enabled=true", "tcp_options.enabled=true"]
+    run = Run.create(*settings.load(minimal.write(tmp_path), on))
     key = run.key("here", 1)
-    for folder in (run.layout.as_data, run.layout.stage("resolve", key)):
+    stages = ("resolve", "handshake", "tcp_options")
+    for folder in (run.layout.as_data, *(run.layout.stage(name, key) for name in stages)):
         folder.mkdir(parents=True)
     as_data(run.layout.as_data)
-    columns = {"https_priority": pa.array([1] * 7), "https_alpn": pa.array([["h2"]] * 7)}
-    answers = pa.Table.from_pylist(ANSWERS)
-    for name, column in columns.items():
-        answers = answers.append_column(name, column)
-    pq.write_table(answers, run.layout.dns_answer(key))
+    rows = [row | {"https_priority": 1, "https_alpn": ["h2"]} for row in ANSWERS]
+    pq.write_table(pa.Table.from_pylist(rows), run.layout.dns_answer(key))
+    return run
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_the_report_counts_names_without_h3(run_without_h3: Run, stopped: bool) -> None:
+    """A stopped stage does not read the DNS answers for this number."""
+    run, key = run_without_h3, run_without_h3.key("here", 1)
     first_answer.stage(run, key)
     report = run.report("probe", key)
     assert report is not None and report.facts["names_without_h3"] == 2
@@ -139,6 +145,12 @@ def test_the_report_counts_names_without_h3(
     report.facts.clear()
     first_answer.ProbeStage(run, key).write(choose.PLAN.empty_table(), "", report, stopped)
     assert ("names_without_h3" in report.facts) is not stopped
+
+
+def test_https_records_apply_to_stages_over_quic(run_without_h3: Run) -> None:
+    key = run_without_h3.key("here", 1)
+    assert HandshakeStage(run_without_h3, key).choose().num_rows == 0
+    assert TcpOptionsStage(run_without_h3, key).choose().num_rows == 3
 
 
 def test_duplicate_targets_are_probed_once_at_their_first_position(tmp_path: Path) -> None:

@@ -28,13 +28,16 @@ Numbers = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 
-def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -> pa.Table:
+def plan(
+    run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path, *, over_quic: bool
+) -> pa.Table:
     """Return the probe stage's addresses of `key`, restricted to the names that `section` samples.
 
     `section`: the section of the settings with share, cdn and limit. `scratch`: a folder for a temporary
-    file. Raise InputError if the names are not resolved, and UsageError like `sampled_rows`.
+    file. `over_quic`: the stage uses QUIC, so `probe.https_record` applies. Raise InputError if the names are
+    not resolved, and UsageError like `sampled_rows`.
     """
-    promised = choose.contacted_over_quic(run, key) if section != "tcp_options" else None
+    promised = choose.contacted_over_quic(run, key) if over_quic else None
     chosen = choose.resolved(run, key, scratch, promised=promised)
     mask = sampled_rows(
         chosen, getattr(run.settings, section), int(run.manifest["seed"]), mapper, key.shard, section=section

@@ -54,6 +54,7 @@ class TcpOptionsStage(SampledEngineStage):
     """The stage at one key."""
 
     name = "tcp_options"
+    over_quic = False
     engine = process.EngineTexts("TCP engine", "finished results are kept, and --resume continues")
 
     @property
