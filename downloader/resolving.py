@@ -19,9 +19,10 @@ from typing import Any
 
 from downloader.targets import Resolved, Target
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.run.resolvers import engine_options
+from firstflight.run.resolvers import engine_options, is_down
 from firstflight.settings import Settings
-from firstflight.system import binaries, children, files
+from firstflight.system import binaries, children
+from firstflight.system.lines import last_line
 
 PROGRAM = "firstflight-resolve"
 TYPE = "A"
@@ -36,7 +37,7 @@ _WATCH_EVERY_S = 0.1
 _CLASSES = {error.exit_status: error for error in (UsageError, InputError)}
 
 
-class Resolver:
+class ResolveEngine:
     """Resolves names for a session. `folder` gets the engine's log.
 
     `watch` is called ten times a second while a query is pending, and may raise to stop it. Raise UsageError
@@ -80,7 +81,7 @@ class Resolver:
                 rows = [json.loads(line) for line in answers]
             except ValueError as error:
                 raise FirstflightError(f"{PROGRAM} wrote a line that is not JSON; see {self._log}") from error
-        if status and not self._is_down():
+        if status and not is_down(self._summary):
             raise _CLASSES.get(status, FirstflightError)(
                 f"{domain} is not resolved: {self._reason(status)}; correct [resolve], or set "
                 "download.resolve_again = false"
@@ -89,15 +90,8 @@ class Resolver:
             raise FirstflightError(f"{PROGRAM} wrote no row for {domain}; see {self._log}")
         return [] if status else rows
 
-    def _is_down(self) -> bool:
-        try:
-            return bool(files.read_json(self._summary)["resolvers_down"])
-        except (FirstflightError, KeyError, TypeError):
-            return False
-
     def _reason(self, status: int) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        last = lines[-1] if lines else f"the resolver ended with status {status}"
+        last = last_line(self._log) or f"the resolver ended with status {status}"
         return last.removeprefix("firstflight resolve: ").removesuffix("; nothing was sent")
 
 

@@ -172,7 +172,9 @@ def _download(
             if signalled():
                 raise worker.stopped("a signal")
 
-        again = resolving.Resolver(run.settings, folder, watch).again if settings.resolves_again else None
+        again = (
+            resolving.ResolveEngine(run.settings, folder, watch).again if settings.resolves_again else None
+        )
 
         def next_target() -> Target | float:
             nonlocal waits

@@ -17,7 +17,7 @@ from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import OptionSet
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import binaries, children
-from firstflight.system.lines import LineTooLong, next_line
+from firstflight.system.lines import LineTooLong, last_line, next_line
 
 _START_S = 30.0
 # After the time-out of the download itself, the time until the worker counts as hanging.
@@ -106,8 +106,9 @@ class Worker:
             self.version = str(json.loads(line)["ready"])
         except (ValueError, KeyError, TypeError) as error:
             self._kill()
+            reason = last_line(self._log) or "it gave no reason"
             raise UsageError(
-                f"the download client {self.option_set.client} does not start: {self._last_message()}"
+                f"the download client {self.option_set.client} does not start: {reason}"
             ) from error
         except BaseException:
             self._kill()
@@ -124,10 +125,6 @@ class Worker:
             raise FirstflightError(
                 f"the client {self.option_set.client} wrote a line without end: {error}"
             ) from error
-
-    def _last_message(self) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it gave no reason"
 
     def _stop(self) -> None:
         """Close the client's input and wait until it exits."""

@@ -24,7 +24,7 @@ from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.settings import Vantage
 from firstflight.settings.types import Command
-from firstflight.system import children, files
+from firstflight.system import children, files, lines
 from firstflight.system.terminal import visible
 from orchestration.stage_input import StageInput
 
@@ -224,20 +224,15 @@ class Child:
 def lines_of(log: Path, prefix: str) -> list[str]:
     """Return the lines of a process's log that begin with `prefix`, without it; empty without a log."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    return [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
 
 
 def last_line(log: Path) -> str:
     """Return the last line of a process's log, without the program's name; empty without output."""
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    texts = [line.strip() for line in lines if line.strip()]
-    return texts[-1].removeprefix("firstflight: ") if texts else ""
+    return lines.last_line(log).removeprefix("firstflight: ")
 
 
 def _signal_session(pid: int, signum: int) -> None:

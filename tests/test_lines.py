@@ -58,3 +58,12 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     # epoll does not support regular files. With poll(2), they are always ready.
     with file.open("rb", buffering=0) as reader, pytest.raises(lines.LineTooLong, match=str(lines.LONGEST)):
         lines.next_line(reader, 60)
+
+
+@pytest.mark.parametrize(
+    ("log", "last"), [(b"one\n two \n\n  \n", "two"), (b"a\xffb", "a\ufffdb"), (b"\n", ""), (None, "")]
+)
+def test_the_last_line_of_a_log(tmp_path: Path, log: bytes | None, last: str) -> None:
+    if log is not None:
+        (tmp_path / "log").write_bytes(log)
+    assert lines.last_line(tmp_path / "log") == last

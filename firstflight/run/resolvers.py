@@ -1,10 +1,13 @@
-"""The resolvers in a run's settings, and the options with which `firstflight-resolve` uses them."""
+"""The resolvers in a run's settings, the options of `firstflight-resolve` for them, and its summary."""
 
 from __future__ import annotations
 
-from firstflight.errors import UsageError
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, UsageError
 from firstflight.settings import Resolve, Settings
 from firstflight.settings.types import RESOLVER_RATE
+from firstflight.system import files
 
 
 def configured_resolvers(settings: Resolve) -> tuple[str, ...]:
@@ -47,3 +50,11 @@ def engine_options(settings: Settings) -> list[tuple[str, object]]:
     options += [("--blocklist", path) for path in settings.probe.blocklist]
     options += [("--optout", path) for path in settings.probe.optout]
     return options
+
+
+def is_down(summary: Path) -> bool:
+    """Return whether the engine's summary says that no resolver answers. False without a summary."""
+    try:
+        return bool(files.read_json(summary)["resolvers_down"])
+    except (FirstflightError, KeyError, TypeError):
+        return False

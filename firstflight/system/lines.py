@@ -1,4 +1,4 @@
-"""Reads a line from another program, with a time limit."""
+"""Reads lines of other programs: the next one from a pipe, and the last one in a log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import select
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO
 
 from firstflight.errors import FirstflightError
@@ -45,3 +46,12 @@ def next_line(
         if len(line) > LONGEST:
             raise LineTooLong(f"a line has more than {LONGEST} bytes")
     return line
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a program's log that has text, stripped; empty without one."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

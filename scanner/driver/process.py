@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from firstflight.errors import FirstflightError, Interrupted, OutputError, UsageError
 from firstflight.system import children, files
+from firstflight.system.lines import last_line
 from firstflight.system.noted_signals import noted_signals
 from scanner.driver.feed import Feed
 
@@ -86,7 +87,7 @@ def run(
         return
     if status == 130:
         raise Interrupted(f"the {engine.name} was stopped by a signal; {engine.after_stop}")
-    reason = _last_line(log) or f"ended with status {status}"
+    reason = last_line(log) or f"ended with status {status}"
     if status == 2:
         raise UsageError(f"the {engine.name} refused: {reason}")
     raise EngineFailed(f"the {engine.name} failed: {reason}", status)
@@ -126,8 +127,3 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[select.poll]:
         yield end
     finally:
         os.close(descriptor)
-
-
-def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.run.resolvers import engine_options
+from firstflight.errors import InputError, UsageError
+from firstflight.run.resolvers import engine_options, is_down
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.shard import WHOLE, Shard
@@ -80,14 +80,7 @@ def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None
         # A stopped engine does not wait for answers.
         process.run(argv, folder / "resolve.log", Feed(), look, ENGINE, longest_s=0.0)
     except process.EngineFailed as error:
-        if _is_down(summary):
+        if is_down(summary):
             reason = str(error).removeprefix(f"the {ENGINE.name} failed: firstflight resolve: ")
             raise ResolverDown(reason) from None
         raise
-
-
-def _is_down(summary: Path) -> bool:
-    try:
-        return bool(files.read_json(summary)["resolvers_down"])
-    except (FirstflightError, KeyError, TypeError):
-        return False
