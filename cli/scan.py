@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import ipaddress
 import json
 import math
 import sys
@@ -220,10 +219,8 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
     if not folder.parent.is_dir():
         raise UsageError(f"there is no folder {folder.parent} for --out")
     found_targets = _targets(given)
-    addresses = (ipaddress.ip_address(target.ip) for target in found_targets)
-    if not given["contact"] and any(
-        permitted.needs_contact(int(ip), int(ip), ip.version) for ip in addresses
-    ):
+    is_foreign = any(permitted.address_needs_contact(target.ip) for target in found_targets)
+    if not given["contact"] and is_foreign:
         raise UsageError("--contact is required: some targets are outside --allow-net; nothing was sent")
     written, blocked = qscanner.write_input(found_targets, permitted, entered)
     scan = qscanner.ScanOptions(folder, given["rate"] or 50, given["program"] or "qscanner")

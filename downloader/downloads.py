@@ -39,7 +39,7 @@ def check(targets: Iterable[Target], permitted: Permitted, contact: str) -> None
         if not target.ip:
             continue
         ip = ipaddress.ip_address(target.ip)
-        if not contact.strip() and permitted.needs_contact(int(ip), int(ip), ip.version):
+        if not contact.strip() and permitted.address_needs_contact(target.ip):
             raise UsageError(f"a contact is needed: {ip} is not in an allowed network; nothing was sent")
         if ip.version == 6 and not netns.forwards(6):
             raise UsageError(

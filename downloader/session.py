@@ -8,7 +8,6 @@ rows.py reads the captures after they are closed.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import random
 import time
@@ -228,10 +227,9 @@ class Session:
         resolved again may have an address that needs a contact.
         """
         why = self._permitted.why_not(target.ip, target.host)
-        if why is None and not self._limits.contact.strip():
-            ip = ipaddress.ip_address(target.ip)
-            if self._permitted.needs_contact(int(ip), int(ip), ip.version):
-                why = "its address needs a contact"
+        has_contact = bool(self._limits.contact.strip())
+        if why is None and not has_contact and self._permitted.address_needs_contact(target.ip):
+            why = "its address needs a contact"
         self._target = target if why is None else None
         return why
 

@@ -48,7 +48,10 @@ def test_networks_for_zmap(permitted: Permitted) -> None:
 def test_contact_is_needed_for_what_is_not_allowed(permitted: Permitted) -> None:
     def needed(first: str, last: str) -> bool:
         low, high = ipaddress.ip_address(first), ipaddress.ip_address(last)
-        return permitted.needs_contact(int(low), int(high), low.version)
+        is_needed = permitted.needs_contact(int(low), int(high), low.version)
+        if first == last:
+            assert permitted.address_needs_contact(first) is is_needed
+        return is_needed
 
     assert not needed("192.168.0.0", "192.168.255.255")
     assert needed("192.168.0.0", "192.169.0.0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,8 +30,7 @@ class Policy:
         why = self._permitted.why_not(address, name)
         if why is not None:
             return why
-        ip = ipaddress.ip_address(address)
-        if not self._permitted.needs_contact(int(ip), int(ip), ip.version):
+        if not self._permitted.address_needs_contact(address):
             return None  # in a network that is allowed
         if rtnetlink.goes_by_loopback(address):
             return "its address is this machine's"

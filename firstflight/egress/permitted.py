@@ -128,6 +128,11 @@ class Permitted:
         """Return whether a range contains addresses of other operators. They require a contact."""
         return any(True for _ in _without(first, last, self._allowed[version].spans))
 
+    def address_needs_contact(self, address: str) -> bool:
+        """Return whether an address belongs to another operator, like `needs_contact`."""
+        ip = ipaddress.ip_address(address)
+        return self.needs_contact(int(ip), int(ip), ip.version)
+
     def why_not(self, address: str, name: str = "") -> str | None:
         """Return why a target must not be contacted, or `None`. Raise NotTheLab like `lab.check`."""
         self.look()

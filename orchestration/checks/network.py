@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -92,15 +91,13 @@ def resolver(settings: Settings, *, may_send: bool) -> Finding:
 def _why_not(resolver_: Resolver, settings: Settings) -> str | None:
     """Return why the resolver must not be queried, or `None`. FirstflightError for a broken list."""
     lists = lists_for(resolver_, settings)
-    address = ipaddress.ip_address(resolver_.address)
     lab.check(resolver_.address)
     if lists.is_listed(resolver_.address):
         return "its address is on a list"
     if lists.look_until_complete() is not Trust.ALL:
         return "the machine's opt-out list is not confirmed"
     allowed = Permitted((), (), settings.probe.allow_net)
-    is_foreign = allowed.needs_contact(int(address), int(address), address.version)
-    if is_foreign and not settings.campaign.contact.strip():
+    if allowed.address_needs_contact(resolver_.address) and not settings.campaign.contact.strip():
         return "there is no contact: give --contact, or --allow-net for a resolver in a private network"
     return None
 

@@ -70,8 +70,7 @@ class BrowserClient:
     def answer(self, request: Request) -> ClientAnswer:
         """Answer a request; failures of the server or the browser do not raise."""
         refused = shared.why_not(self._permitted, request.ip, request.host)
-        address = ipaddress.ip_address(request.ip)
-        if refused is None and self._permitted.needs_contact(int(address), int(address), address.version):
+        if refused is None and self._permitted.address_needs_contact(request.ip):
             # A browser may send traffic on its own initiative, so it must not reach other people's networks.
             refused = f"{request.ip} is in no network of allow-net"
         if refused is not None:
