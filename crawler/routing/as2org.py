@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
@@ -46,14 +45,6 @@ class Organisation(NamedTuple):
     registry: str | None
 
 
-@dataclass(frozen=True)
-class AsOrganisations:
-    """A parsed file. `unknown_orgs` counts AS numbers whose organisation the file does not describe."""
-
-    of: Mapping[int, Organisation]
-    unknown_orgs: int
-
-
 def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
     """Fetch the newest file of `date` or an earlier day. Return the path in the cache and the URL.
 
@@ -80,8 +71,8 @@ def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, st
     return path, FOLDER_URL + name
 
 
-def read(path: Path) -> AsOrganisations:
-    """Read a file of either format, gzipped or not.
+def read(path: Path) -> dict[int, Organisation]:
+    """Return the organisation of each AS in a file of either format, gzipped or not, sorted by AS number.
 
     Raise InputError if it cannot be opened, if it is damaged (with the line), or if it has neither format.
     """
@@ -97,8 +88,7 @@ def read(path: Path) -> AsOrganisations:
             orgs[entry["org_id"]] = entry
     if not ases:
         raise InputError(f"{path} names no AS: is it a file of CAIDA's AS organisations?")
-    organisations = {asn: _organisation(entry, orgs) for asn, entry in sorted(ases.items())}
-    return AsOrganisations(organisations, sum(entry.get("org_id", "") not in orgs for entry in ases.values()))
+    return {asn: _organisation(entry, orgs) for asn, entry in sorted(ases.items())}
 
 
 def _organisation(entry: Mapping[str, str], orgs: Mapping[str, Mapping[str, str]]) -> Organisation:

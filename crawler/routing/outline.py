@@ -18,7 +18,10 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     lines = [_routing_table(settings)]
     if data.as2org is not None:
         origin = data.as2org_file or f"CAIDA, the newest up to {data.as2org_date}"
-        lines.append(f"AS organisations: {origin}")
+        joined = "" if data.as2org_plus is None else f", joined by the groups in {data.as2org_plus}"
+        lines.append(f"AS organisations: {origin}{joined}")
+    if data.cdn_by == "organisation":
+        lines.append("CDNs: all ASes of the organisations in the CDN map (as_data.cdn_by)")
     known = Known(known.names, len(cdns))
     if data.rib == "file" and data.as2org != "caida":
         return Outline(tuple(lines), traffic=NOTHING, sections=("as_data",), known=known)

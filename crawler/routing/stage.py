@@ -91,7 +91,8 @@ def stage(run: Run) -> None:
                 by_asn, table_at, organisations.name, folder / as_records.ORGANISATION_FILE
             )
             outputs.append(as_records.ORGANISATION_FILE)
-            report.counts |= {"as_orgs": len(by_asn), "as_orgs_unknown": organisations.unknown_orgs}
+            unknown = sum(entry.organisation is None for entry in by_asn.values())
+            report.counts |= {"as_orgs": len(by_asn), "as_orgs_unknown": unknown}
         else:
             (folder / as_records.ORGANISATION_FILE).unlink(missing_ok=True)
         for name in outputs:
@@ -105,7 +106,6 @@ class Organisations:
     source: Source
     plus: Source | None
     of: Mapping[int, as2org.Organisation]
-    unknown_orgs: int
 
     @property
     def name(self) -> str:
@@ -130,9 +130,9 @@ def _organisations(settings: AsData, session: https.Session) -> Organisations | 
     source = _source(path, url)
     found = as2org.read(path)
     if settings.as2org_plus is None:
-        return Organisations(source, None, found.of, found.unknown_orgs)
-    merged = as2org_plus.merged(found.of, as2org_plus.read(settings.as2org_plus))
-    return Organisations(source, _source(settings.as2org_plus, None), merged, found.unknown_orgs)
+        return Organisations(source, None, found)
+    merged = as2org_plus.merged(found, as2org_plus.read(settings.as2org_plus))
+    return Organisations(source, _source(settings.as2org_plus, None), merged)
 
 
 def _source(path: Path, url: str | None) -> Source:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from crawler.routing import as2org_plus, cdn_map
+from crawler.routing import as2org_plus, cdn_map, outline
 from crawler.routing import stage as as_data
 from crawler.routing.as2org import Organisation
 from crawler.routing.as2org_plus import Group
 from firstflight.as_map import Mapper
 from firstflight.errors import InputError, UsageError
+from firstflight.run.outline import Known
 from tests import record_rows
 
 from .conftest import MakeRun
@@ -100,17 +101,23 @@ def test_a_cdn_has_all_ases_of_its_organisations() -> None:
 def test_groups_of_a_run_can_be_organisations(tmp_path: Path, make_run: MakeRun, by: str, cdn: str) -> None:
     (tmp_path / "rib.bz2").write_bytes(bz2.compress(ROUTES))
     (tmp_path / "orgs.txt").write_text(TEXT)
-    (tmp_path / "plus.json").write_text("[[13335, 3320]]")
+    (tmp_path / "plus.json").write_text('[[13335, 3320]]\n{"asns": [8], "organisation": "Mine"}')
     run = make_run(
         as_data='rib = "file"\nfiles = ["rib.bz2"]\nas2org = "file"\nas2org_file = "orgs.txt"\n'
         f'as2org_plus = "plus.json"\ncdn_by = "{by}"'
     )
+    _, organisations, *cdns = outline.outline(run.settings, Known(), None).lines
+    assert organisations.endswith(f"orgs.txt, joined by the groups in {tmp_path / 'plus.json'}")
+    assert bool(cdns) is (by == "organisation")
     as_data.stage(run)
+    report = run.report("as_data")
+    # AS7 remains: the file does not name its organisation.
+    assert report is not None and (report.counts["as_orgs"], report.counts["as_orgs_unknown"]) == (4, 1)
     assert Mapper(run.layout.as_data).origin("198.18.48.9").cdn == cdn
     prefixes = record_rows.read(run.layout.as_data / "as_prefix.parquet")
     assert {row["asn"]: row["cdn"] for row in prefixes}[3320] == cdn
-    organisations = record_rows.read(run.layout.as_data / "as_org.parquet")
-    of = {row["asn"]: (row["org_id"], row["as2org_file"]) for row in organisations}
+    rows = record_rows.read(run.layout.as_data / "as_org.parquet")
+    of = {row["asn"]: (row["org_id"], row["as2org_file"]) for row in rows}
     assert of[13335] == of[3320] == ("ORG-DTAG1-RIPE", "orgs.txt+plus.json")
     about = json.loads((run.layout.as_data / "as_data.json").read_text())
     assert (about["cdn_by"], about["as2org_plus"]["file"]) == (by, "plus.json")
