@@ -92,7 +92,7 @@ def _row(
     cut: Mapping[str, int | None],
 ) -> dict[str, Any]:
     option_set = SETS[entry["set"]]
-    row: dict[str, Any] = {name: entry[name] for name in ("url", "domain", "ip", "port", "set", "position")}
+    row: dict[str, Any] = {name: entry[name] for name in ("url", "domain", "port", "set", "position")}
     row |= {name: entry[name] or None for name in ("ip", "drawn_ip")}
     row |= {name: entry[name] for name in ("target_set", "resolved_at", "resolved_status")}
     row |= {"client": option_set.client, "client_version": entry["client_version"]}

@@ -17,8 +17,7 @@ FROM
 ) AS one
 INNER JOIN
 (
-    SELECT run, vantage, repetition, domain, ip, url, `set`, body_bytes, anrw_throughput_bps, client_limited, protocol,
-        target_set
+    SELECT run, vantage, repetition, domain, ip, url, `set`, body_bytes, anrw_throughput_bps, client_limited, protocol
     FROM ${database}.download
     WHERE outcome IN ('done', 'stopped_limit') AND anrw_throughput_bps > 0
 ) AS other USING (run, vantage, repetition, domain, ip, url, body_bytes)
