@@ -115,9 +115,9 @@ def of_survey(
 ) -> tuple[list[Target], Counter[str]]:
     """Return the targets of both target sets in the order of the list, and the number in each group.
 
-    The TCP target set is `drawn` from the names that accept all options, in the paper's groups. The QUIC
-    target set has up to `quic` of these names that speak HTTP/3; `None`: no limit. First it has the names
-    that are in the TCP target set. These are in both.
+    The TCP target set has the `sampled_targets` of the names that accept all options, in the paper's groups.
+    The QUIC target set has up to `quic` of these names that speak HTTP/3; `None`: no limit. First it has the
+    names that are in the TCP target set. These are in both.
     """
     supporting = [target for target in found if survey.supports_options(target)]
 

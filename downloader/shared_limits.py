@@ -2,8 +2,8 @@
 
 Each vantage point computes the rule by itself, as for probes (firstflight/egress/shared_limits.py). Time is
 divided into turns of twice the pause. In each turn, a name belongs to one vantage point, and its runs start
-only in the first half. So two runs of a name, from any vantage points, start at least one pause apart. The
-turn does not depend on the address, because a name can have another one when it is resolved again.
+only in the first half. So two runs for a name and address, from any vantage points, start at least one pause
+apart. The turn does not depend on the address, because a name can have another one when it is resolved again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TURN_IN_PAUSES = 2
 
 @dataclass(frozen=True)
 class DownloadTurn:
-    """Turn of vantage point `index` of `count`. `pause_s`: between two runs for a name."""
+    """Turn of vantage point `index` of `count`. `pause_s`: between two runs for a name and address."""
 
     index: int
     count: int
