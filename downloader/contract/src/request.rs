@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One download. With [`Method::Head`], only a check whether the file exists. Other fields in a line are ignored: they
 /// are for TCP clients.
@@ -38,10 +38,12 @@ impl Request {
         }
     }
 
-    /// Returns the time limit of the whole exchange. The error is one sentence.
+    /// Returns the time limit of the whole exchange, which can be added to the current time. The error is one sentence.
     pub fn limit(&self) -> Result<Duration, String> {
         Duration::try_from_secs_f64(self.timeout_s)
-            .map_err(|_| format!("timeout_s: {} is no time", self.timeout_s))
+            .ok()
+            .filter(|&limit| Instant::now().checked_add(limit).is_some())
+            .ok_or_else(|| format!("timeout_s: {} is no time", self.timeout_s))
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     fn a_time_limit_is_a_time() {
         let limit = |seconds: &str| of(&LINE.replace("1.5", seconds)).expect("a number").limit();
         assert_eq!(limit("1.5"), Ok(Duration::from_millis(1500)));
-        for wrong in ["-1", "1e300"] {
+        for wrong in ["-1", "1e300", "1.8e19"] {
             assert!(
                 limit(wrong).is_err_and(|why| why.contains("is no time")),
                 "{wrong}"
