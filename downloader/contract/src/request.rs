@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// One download. With [`Method::Head`], only a check whether the file exists. Other fields in a line are ignored: they
-/// are for TCP clients.
+/// are for TCP clients. Clients of the testbed ignore `method` and both limits of bytes.
 #[derive(Debug, Deserialize)]
 pub struct Request {
     pub host: String,
