@@ -102,6 +102,19 @@ fn damaged_packets_and_payloads() {
     }
 }
 
+/// Mostly small numbers, which are frame types and lengths.
+#[test]
+fn random_frames() {
+    let mut numbers = Numbers(1);
+    for _ in 0..20_000 {
+        let bytes = [(); 40].map(|()| {
+            let highest = if numbers.next(4) == 0 { 0xff } else { 0x1f };
+            numbers.next(highest + 1) as u8
+        });
+        read_payload(&bytes);
+    }
+}
+
 #[test]
 fn every_cut_of_a_packet_is_an_error_and_no_damage_authenticates() {
     let whole = file("rfc9001_a_server_packet");
