@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class Open(FirstflightOperator):
     """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id.
 
-    `inputs`: stage -> asset; the newest event of the asset names the run that has finished the stage. The
-    first asset gives the new run its date and its list, unless the run fetches a list.
+    `inputs`: stage -> asset; the newest event of the asset names the run that has finished the stage. Only
+    events count that the DAG with the stage's name published. The first asset gives the new run its date and
+    its list, unless the run fetches a list.
     """
 
     def __init__(self, *, inputs: Mapping[str, Asset] | None = None, **kwargs: Any) -> None:
@@ -70,12 +71,8 @@ class Open(FirstflightOperator):
 
     def newest(self, context: Context) -> dict[str, events.Extra]:
         """Return the newest event of each stage's asset; skip the task if they must not start a run."""
+        triggers = [event for found in context["triggering_asset_events"].values() for event in found]
         taken = self.published(context)
-        triggers = [
-            event.extra or {}
-            for asset_events in context["triggering_asset_events"].values()
-            for event in asset_events
-        ]
         today, max_age_days = datetime.now(UTC).date(), context["params"]["max_age_days"]
         reason = events.why_no_scan(taken, triggers, today, max_age_days)
         if reason is not None:
@@ -230,5 +227,9 @@ def campaign_of(context: Context) -> dict[str, Any]:
 
 
 def newest_event(context: Context, asset: Asset, dag: str | None = None) -> events.Extra:
-    """Return the extra of the asset's event with the newest date; FirstflightError if never published."""
-    return events.newest(asset.name, [event.extra or {} for event in context["inlet_events"][asset]], dag)
+    """Return the extra of the asset's event with the newest date; FirstflightError if never published.
+
+    Only events of the DAG `dag` count (`None`: the DAG of the same name).
+    """
+    published = events.published_by(dag or asset.name, context["inlet_events"][asset])
+    return events.newest(asset.name, published, dag)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from datetime import date as Date
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,15 +59,34 @@ def test_the_newest_list_counts_even_if_older_lists_arrive_later() -> None:
         events.newest("targets", [{}])
 
 
+@pytest.mark.parametrize("broken", [{"run": "x"}, {"run": "x", "date": None}, {"run": "x", "date": "soon"}])
+def test_an_event_without_a_date_supplies_no_list(broken: dict[str, str]) -> None:
+    assert events.newest("targets", [extra("a", "2026-11-19"), broken])["run"] == "a"
+    with pytest.raises(FirstflightError, match="the asset targets was never published"):
+        events.newest("targets", [broken])
+
+
+def event(dag: str | None, extra: dict[str, str] | None) -> SimpleNamespace:
+    return SimpleNamespace(source_dag_id=dag, extra=extra)
+
+
+def test_only_events_of_the_dag_that_fetches_a_list_count() -> None:
+    came = [("targets", extra("a", "2026-11-19")), ("quic_scan", extra("b", "9999-12-31")), (None, {})]
+    found = [event(dag, extra) for dag, extra in (*came, ("targets", None))]
+    assert events.published_by("targets", found) == [extra("a", "2026-11-19"), {}]
+    assert events.published_by("crawl", found) == []
+
+
 def test_a_backfill_of_old_lists_starts_no_scan() -> None:
     taken = {"targets": extra("t", "2026-11-20"), "as_data": extra("r", "2026-11-19")}
     today = Date(2026, 11, 20)
 
-    def why(*runs: str, day: Date = today, age: int = 3) -> str | None:
-        return events.why_no_scan(taken, [{"run": run} for run in runs], day, age)
+    def why(*runs: str, day: Date = today, dag: str = "targets") -> str | None:
+        return events.why_no_scan(taken, [event(dag, {"run": run}) for run in runs], day, 3)
 
     assert why() is None, "a person started it"
-    assert why("t", "r") is None and why("old", "r") is None
+    assert why("t", "r") is None and why("old", "r") is None and why("r", dag="as_data") is None
+    assert "not of targets or as_data" in str(why("t", "r", dag="quic_scan")), "of another DAG's task"
     assert "only older lists and tables were published" in str(why("old", "older"))
     assert why(day=Date(2026, 11, 22)) is None
     assert "the newest as_data is of 2026-11-19, 4 days old" in str(why(day=Date(2026, 11, 23)))

@@ -245,12 +245,19 @@ class TestAStolenSecretOfAWorker:
         task = stolen.job["command"]["ti"]["id"]
         now = datetime.now(UTC).isoformat()
         runs = {"state": "running", "hostname": "h", "unixname": "u", "pid": 1, "start_date": now}
-        asset = {"name": "quic_probe", "uri": "quic_probe"}
+        # The later scans of this module ignore the second one.
+        published = {
+            "quic_probe": {"vantage": OF_A_THIEF, "run": "none"},
+            "targets": {"vantage": OF_A_THIEF, "run": stolen.run},
+        }
+        assets = {name: {"name": name, "uri": name} for name in published}
         done = {
             "state": "success",
             "end_date": now,
-            "task_outlets": [asset | {"type": "Asset"}],
-            "outlet_events": [{"dest_asset_key": asset, "extra": {"vantage": OF_A_THIEF, "run": "none"}}],
+            "task_outlets": [asset | {"type": "Asset"} for asset in assets.values()],
+            "outlet_events": [
+                {"dest_asset_key": assets[name], "extra": extra} for name, extra in published.items()
+            ],
         }
         log = {"log_chunk_time": now, "log_chunk_data": "from a thief", "task_instance_id": task}
         xcom = f"xcoms/quic_scan/{stolen.dag_run}"
@@ -274,7 +281,10 @@ class TestAStolenSecretOfAWorker:
         assert site.xcom("quic_scan", stolen.dag_run, "report") == OF_A_THIEF
         assert site.tasks("quic_scan", stolen.dag_run)[stolen.job["task_id"]]["state"] == "success"
         events = site.ask("GET", "/assets/events", params={"limit": 100, "order_by": "-timestamp"})
-        assert OF_A_THIEF in {event["extra"].get("vantage") for event in events["asset_events"]}
+        of_thief = [e for e in events["asset_events"] if e["extra"].get("vantage") == OF_A_THIEF]
+        assert {event["name"] for event in of_thief} == set(published)
+        # The centre enters the DAG of the token.
+        assert {event["source_dag_id"] for event in of_thief} == {"quic_scan"}
         assert answers[6].body["manifest"]["id"] == stolen.run and isinstance(
             answers[7].body["entries"], list
         )
