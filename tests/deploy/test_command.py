@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 
-COMMAND = Path(__file__).parents[2] / "deploy/ansible/roles/common/files/firstflight"
+ROLES = Path(__file__).parents[2] / "deploy/ansible/roles"
+COMMAND = ROLES / "common/files/firstflight"
 PROGRAM = """#!/bin/sh
 echo "${0##*/}|$(pwd)|$(umask)|$OF|${AIRFLOW__A:-}"
 printf '%s\\n' "$@"
@@ -21,6 +24,20 @@ echo "$$ $(id -un) $HOME ${LEFT:-}"
 grep CapEff /proc/self/status
 """
 NET_RAW = 1 << 13  # capabilities(7)
+
+
+def groups() -> dict[str, str]:
+    """Return part -> the group of the part's file of variables, which the playbook closes to others."""
+    found = {}
+    for path in ROLES.glob("*/tasks/main.yml"):
+        for task in yaml.safe_load(path.read_text()):
+            file = task.get("ansible.builtin.copy") or task.get("ansible.builtin.template") or {}
+            if place := re.fullmatch(
+                r"/etc/firstflight/(centre|vantage|dashboard|store)\.env", str(file.get("dest"))
+            ):
+                assert (file["owner"], file["mode"]) == ("root", "0640")
+                found[place[1]] = file["group"]
+    return found
 
 
 def install(folder: Path, user: str, name: str, parts: Sequence[str], program: str, store: str = "") -> Path:
@@ -42,8 +59,14 @@ def install(folder: Path, user: str, name: str, parts: Sequence[str], program: s
         text = text.replace(old, new)
     for path in ("etc/firstflight", "opt/firstflight/current/venv/bin", "var/lib/firstflight", "sbin"):
         (folder / path).mkdir(parents=True)
+    of_playbook = groups()
+    users = {"firstflight": user, "firstflight-store": store or user}
     for part in parts:
-        (folder / f"etc/firstflight/{part}.env").write_text(f'OF="{part}"\nAIRFLOW__A="cat /x y"\n')
+        variables = folder / f"etc/firstflight/{part}.env"
+        variables.write_text(f'OF="{part}"\nAIRFLOW__A="cat /x y"\n')
+        variables.chmod(0o640)
+        if os.geteuid() == 0:
+            os.chown(variables, 0, pwd.getpwnam(users[of_playbook[part]]).pw_gid)
     for path, content in ((f"opt/firstflight/current/venv/bin/{name}", program), (f"sbin/{name}", text)):
         (folder / path).write_text(content)
         (folder / path).chmod(0o755)
@@ -89,6 +112,12 @@ def test_root_becomes_the_user_of_the_services(open_folder: Path, part: str, use
         identity, capabilities = process.communicate()[0].splitlines()
     assert identity.split() == [str(process.pid), user, pwd.getpwnam(user).pw_dir]
     assert int(capabilities.split()[1], 16) == rights
+
+
+def test_the_files_of_variables_are_of_the_groups_of_their_users() -> None:
+    """Without root, the test above does not show it."""
+    expected = dict.fromkeys(("centre", "vantage", "dashboard"), "firstflight")
+    assert groups() == expected | {"store": "firstflight-store"}
 
 
 def test_other_users_are_refused(open_folder: Path) -> None:
