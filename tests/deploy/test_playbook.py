@@ -239,4 +239,4 @@ def test_secrets_are_never_shown() -> None:
         for task in tasks
         if secret.search(yaml.safe_dump(task)) and "ansible.builtin.assert" not in task
     }
-    assert len(found) == 13 and all(found.values()), found
+    assert len(found) == 14 and all(found.values()), found

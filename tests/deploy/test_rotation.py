@@ -14,7 +14,7 @@ from cryptography.fernet import Fernet, MultiFernet
 
 from tests.deploy.test_playbook import ANSIBLE, run, variables
 from tests.deploy.test_playbook import environment as environment
-from tests.deploy.test_users import READERS
+from tests.deploy.test_users import READERS, tasks
 
 ALL = set(READERS) - {"key.pem"}
 TASKS = ANSIBLE / "roles" / "common" / "tasks" / "rotate.yml"
@@ -31,6 +31,17 @@ def test_each_secret_of_a_machine_can_be_rotated() -> None:
     drawn = "\n".join(path.read_text() for path in ANSIBLE.glob("roles/*/tasks/main.yml"))
     drawn_at_centre = (f"name: {name}," in drawn or f"secrets/{name}\n" in drawn for name in CENTRE)
     assert all(drawn_at_centre) and f"loop: [{', '.join(STORE)}]" in drawn
+
+
+def test_a_new_secret_restarts_its_readers_and_no_others() -> None:
+    """Services of the centre read all of its secrets but one, which is for nginx."""
+    notified: dict[str, str | None] = {}
+    for task in tasks():
+        if "ansible.builtin.file" not in task:
+            text = yaml.safe_dump(task)
+            names = [name for name in CENTRE if f"name: {name}\n" in text or f"secrets/{name}\n" in text]
+            notified |= {name: task.get("notify") for name in names if task["name"].startswith("Draw ")}
+    assert notified == {name: "Secrets changed" if READERS[name] else None for name in CENTRE}
 
 
 def test_what_is_removed_and_what_is_encrypted_again(environment: dict[str, str], tmp_path: Path) -> None:
