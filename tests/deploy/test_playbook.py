@@ -129,6 +129,15 @@ def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
     assert "/etc/sysctl.d/60-firstflight.conf" in changed(play["tasks"], "absent")
 
 
+def test_each_play_gives_the_roles_of_the_database_their_rights() -> None:
+    """Also after a play that ended between the copy of the statements and their execution."""
+    tasks = yaml.safe_load((ANSIBLE / "roles/centre/tasks/database.yml").read_text())
+    (run_sql,) = (
+        task for task in tasks if "--file=" in task.get("ansible.builtin.command", {}).get("cmd", "")
+    )
+    assert "when" not in run_sql and run_sql["changed_when"] is False
+
+
 # Kind of centre -> its list, the vantage points' copies (`away` does not answer), the confirmation, and the
 # list afterwards. If the last is null, the play refuses to run.
 ENTRY = "192.0.2.1\n"

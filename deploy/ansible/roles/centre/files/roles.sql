@@ -1,4 +1,4 @@
--- What the roles of Airflow's database may do; the playbook runs it after each change.
+-- What the roles of Airflow's database may do; each play runs it.
 REVOKE ALL ON DATABASE airflow FROM PUBLIC;
 -- A backup is restored into a scratch database as a test.
 GRANT CONNECT ON DATABASE airflow TO "firstflight-backup";
