@@ -61,6 +61,16 @@ READERS = {
     "key.pem": {"store"},
 }
 KEEPS_ALL = "backup"  # of the centre: it reads them by a capability
+# Secrets of the machine that it does not back up.
+NOT_KEPT = {
+    "/var/backups/firstflight/store",
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/ssh",
+    "/etc/letsencrypt",
+    "/etc/ssl/private",
+    "/etc/nginx/firstflight-metrics.users",
+}
 MAY_READ_ANY = {"CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE", "CAP_SYS_ADMIN", "CAP_SYS_PTRACE"}
 
 
@@ -120,6 +130,8 @@ def faults(folder: Path) -> list[str]:
             is_open = place not in closed and str(Path(place).parent) not in closed
             if place in places.values() or (is_open and (reads_any or users[part] == owner)):
                 readers[secret].add(part)
+        if part == KEEPS_ALL:
+            found += [f"{part} reads {place}" for place in sorted(NOT_KEPT - closed)]
         # What a unit names is what it gets, under the same name.
         named = " ".join(
             word for key in ("ExecStart", "ExecStartPre", "Environment") for word in unit.get(key, [])
@@ -175,6 +187,7 @@ def test_each_service_has_its_user_and_its_secrets_and_no_others() -> None:
             "from a file of another name",
         ),
         ("backup", "CAP_DAC_READ_SEARCH", "CAP_NET_RAW", "passwords.json is read by ['api-server']"),
+        ("backup", " -/etc/letsencrypt", "", "backup reads /etc/letsencrypt"),
     ],
 )
 def test_a_changed_unit_is_found(tmp_path: Path, part: str, old: str, new: str, shown: str) -> None:
