@@ -17,7 +17,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.fernet import Fernet
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from firstflight.system import files
 
 VALID_DAYS = 825
 CHAIN, KEY = "store.pem", "store.key"
@@ -27,9 +29,15 @@ def write(folder: Path, name: str, text: str) -> str:
     """Write a file that only its owner can read, unless it exists; return what it holds."""
     path = folder / name
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
+        files.write_secret(path, text)
     return path.read_text(encoding="utf-8")
+
+
+def pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> str:
+    """Return a private key as PEM."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
 
 
 def certificate() -> tuple[str, str]:
@@ -50,10 +58,7 @@ def certificate() -> tuple[str, str]:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return signed.public_bytes(serialization.Encoding.PEM).decode(), private.decode()
+    return signed.public_bytes(serialization.Encoding.PEM).decode(), pem(key)
 
 
 def make(folder: Path) -> None:
@@ -70,6 +75,7 @@ def make(folder: Path) -> None:
     }
     if not (folder / CHAIN).exists():
         chain, key = certificate()
+        (folder / KEY).unlink(missing_ok=True)  # of a start that ended between both
         write(folder, KEY, key)
         write(folder, CHAIN, chain)
     # The worker is in the machine's network, where the store's name is not known.

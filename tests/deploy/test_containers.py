@@ -37,6 +37,13 @@ def test_secrets_are_readable_by_their_owner_only_and_generated_once(secrets: Pa
     assert {path.name: path.read_text() for path in secrets.iterdir()} == before
 
 
+def test_a_key_without_its_certificate_is_replaced(tmp_path: Path) -> None:
+    make_secrets.write(tmp_path, make_secrets.KEY, "of a start that was killed")
+    make_secrets.make(tmp_path)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(tmp_path / make_secrets.CHAIN, tmp_path / make_secrets.KEY)
+
+
 def test_the_dashboard_has_only_its_own_secrets_and_the_reports(secrets: Path, tmp_path: Path) -> None:
     make_secrets.make_for_dashboard(secrets, tmp_path / "own")
     copied = {path.name: path.read_text() for path in (tmp_path / "own").iterdir()}
