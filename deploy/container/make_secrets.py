@@ -66,6 +66,7 @@ def make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("jwt_secret", "api_secret_key"):
         write(folder, name, secrets.token_urlsafe(64))
+    write(folder, "jwt_private_key", pem(ed25519.Ed25519PrivateKey.generate()))
     write(folder, "fernet_key", Fernet.generate_key().decode())
     database = write(folder, "database_password", secrets.token_urlsafe(32))
     write(folder, "airflow_db", f"postgresql+psycopg2://firstflight:{database}@database/airflow")

@@ -11,6 +11,8 @@ from typing import Any
 import click
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from cli import main
 from deploy.container import make_secrets
@@ -19,6 +21,7 @@ TREE = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(
     (TREE / "deploy/container/compose.yaml").read_text(encoding="utf-8")
 )["services"]
+PRIVATE_KEY = "AIRFLOW__API_AUTH__JWT_PRIVATE_KEY_PATH"
 PARTS = ("store", "dashboard", "api-server", "dag-processor", "scheduler", "optout", "worker")
 
 
@@ -127,6 +130,16 @@ def test_airflow_has_the_settings_of_the_playbook() -> None:
     worker = {**groups["firstflight_airflow"], **roles["vantage"]["vantage_environment"]}
     for service, wanted in (("scheduler", centre), ("worker", worker)):
         assert wanted.keys() - one_machine <= SERVICES[service]["environment"].keys()
+    # The playbook's units name the key that signs tokens and logins; workers have none.
+    named = {name for name in SERVICES if PRIVATE_KEY in SERVICES[name].get("environment", {})}
+    assert named == {"migrate", "api-server", "dag-processor", "scheduler"}
+
+
+def test_the_key_that_signs_tokens_is_not_the_workers(secrets: Path) -> None:
+    place = Path(SERVICES["api-server"]["environment"][PRIVATE_KEY])
+    assert str(place.parent) == "/etc/firstflight/secrets"
+    key = load_pem_private_key((secrets / place.name).read_bytes(), None)
+    assert isinstance(key, Ed25519PrivateKey), "another algorithm than the playbook's"
 
 
 def test_every_part_of_a_site_runs_and_none_listens_outside() -> None:
