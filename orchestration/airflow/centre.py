@@ -111,7 +111,11 @@ class LoadCentre(FirstflightOperator):
 
     def execute(self, context: Context) -> None:
         """Load the run's part; idempotent."""
-        self.firstflight(context, "stage", "load", "--run", str(self.run))
+        from firstflight.run.run import Run
+
+        with airflow_errors():
+            run = Run.with_id(str(self.run))
+            self.firstflight(context, "stage", "load", "--run", run.id)
 
 
 class Gather(FirstflightOperator):

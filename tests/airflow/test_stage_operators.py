@@ -30,8 +30,9 @@ CASES: list[tuple[bool, tuple[str, ...], tuple[str, ...]]] = [
 # Prints the stages with skipped tasks for each named run. The centre does not answer.
 _TASKS = """
 import json, sys
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from firstflight.run.run import Run
+from orchestration.airflow.centre import LoadCentre
 from orchestration.airflow.stage_operators import StageOperator
 stages, *runs = (words.split() for words in sys.argv[1:])
 for run in map(Run.with_id, *runs):
@@ -46,6 +47,11 @@ for run in map(Run.with_id, *runs):
         except AirflowSkipException:
             skipped.append(stage)
     print(json.dumps([run.id, skipped]))
+# A worker's task can write the value of another task.
+try:
+    LoadCentre(task_id="load_run", run="../elsewhere").execute({})
+except AirflowFailException as error:
+    print("refused:", error)
 """
 
 
@@ -74,3 +80,4 @@ def test_stages_without_measurements_are_skipped(tmp_path: Path, monkeypatch: py
     assert ended.returncode == 0, ended.stderr
     found = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('["')]
     assert dict(found) == expected
+    assert "refused: " in ended.stdout and "../elsewhere" in ended.stdout.partition("refused: ")[2]
