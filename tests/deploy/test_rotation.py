@@ -19,7 +19,7 @@ from tests.deploy.test_users import READERS, tasks
 ALL = set(READERS) - {"key.pem"}
 TASKS = ANSIBLE / "roles" / "common" / "tasks" / "rotate.yml"
 DEFAULTS = yaml.safe_load((ANSIBLE / "roles" / "common" / "defaults" / "main.yml").read_text())
-CENTRE, STORE = DEFAULTS["common_secrets_of_centre"], DEFAULTS["common_secrets_of_store"]
+CENTRE, STORE = list(DEFAULTS["common_owners"]), DEFAULTS["common_secrets_of_store"]
 # Tells what the key file has when Airflow encrypts again.
 AIRFLOW = '#!/bin/sh\n[ "$1" = rotate-fernet-key ] && cp "{folder}/fernet_key" "{folder}/while_rotating"\n'
 
@@ -85,8 +85,7 @@ def test_what_is_removed_and_what_is_encrypted_again(environment: dict[str, str]
     (tmp_path / "hosts.json").write_text(json.dumps(groups))
     play = {"hosts": "all", "gather_facts": False, "tasks": [{"import_tasks": "tasks.yml"}]}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    secrets = {name: DEFAULTS[name] for name in ("common_secrets_of_centre", "common_secrets_of_store")}
-    more = json.dumps({"ansible_python_interpreter": sys.executable, **secrets})
+    more = json.dumps({"ansible_python_interpreter": sys.executable, **DEFAULTS})
     done = run(
         environment, "ansible-playbook", "-i", f"{tmp_path}/hosts.json", "-e", more, f"{tmp_path}/play.yml"
     )

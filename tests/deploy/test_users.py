@@ -95,8 +95,8 @@ def tasks() -> Iterator[dict[str, Any]]:
 
 def owners() -> dict[str, str]:
     """Return secret -> the user who reads its file by the path, as the playbook writes it."""
-    defaults = yaml.safe_load((ANSIBLE / "roles/centre/defaults/main.yml").read_text())
-    found: dict[str, str] = dict(defaults["centre_owners"])
+    defaults = yaml.safe_load((ANSIBLE / "roles/common/defaults/main.yml").read_text())
+    found: dict[str, str] = dict(defaults["common_owners"])
     for task in tasks():
         written = task.get("ansible.builtin.copy") or task.get("ansible.builtin.file") or {}
         place = str(written.get("dest") or written.get("path") or "")
