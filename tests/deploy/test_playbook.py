@@ -104,21 +104,50 @@ def test_the_dashboard_has_the_reports_of_the_centre() -> None:
 
 def changed(tasks: list[dict[str, Any]], state: str, **more: str) -> set[str]:
     """Return the files that tasks with these further keys write, or with `absent` remove."""
-    files = [
-        task.get("ansible.builtin.copy") or task.get("ansible.builtin.file") or {}
-        for task in tasks
-        if more.items() <= task.items()
-    ]
-    found = {file.get("dest") or file.get("path") for file in files if file.get("state", "file") == state}
-    return {str(path) for path in found if path}
+    found: set[str] = set()
+    for task in tasks:
+        for module in ("copy", "file", "template"):
+            file = task.get(f"ansible.builtin.{module}", {})
+            if file and file.get("state", "file") == state and more.items() <= task.items():
+                place = file.get("dest") or file["path"]
+                found |= {place.replace("{{ item }}", item) for item in task.get("loop", [""])}
+    return found
+
+
+def tasks_of(role: str, name: str) -> list[dict[str, Any]]:
+    """Return the tasks of a file."""
+    found = yaml.safe_load((ANSIBLE / "roles" / role / "tasks" / f"{name}.yml").read_text())
+    assert isinstance(found, list)
+    return found
 
 
 def test_settings_of_downloads_are_removed_again() -> None:
     """Rights and forwarding are removed. Without downloads no firewall for forwarded packets is needed."""
-    tasks = yaml.safe_load((ANSIBLE / "roles/vantage/tasks/downloads.yml").read_text())
+    tasks = tasks_of("vantage", "downloads")
     written = changed(tasks, "file", when="firstflight_downloads | bool")
     assert any("sysctl.d" in path for path in written)
     assert changed(tasks, "absent", when="not firstflight_downloads | bool") == written
+
+
+def test_metrics_and_acme_end_with_their_settings() -> None:
+    """What they write is removed: a server with an old password, a hook that replaces other certificates."""
+    assert changed(tasks_of("metrics", "absent"), "absent") == changed(tasks_of("metrics", "serve"), "file")
+    assert changed(tasks_of("common", "no_acme"), "absent") == changed(tasks_of("common", "acme"), "file")
+    chosen = {
+        task["ansible.builtin.include_tasks"]: task["when"].removeprefix("firstflight_metrics_from | length ")
+        for task in tasks_of("metrics", "main")
+    }
+    assert chosen == {"serve.yml": "> 0", "absent.yml": "== 0"}
+    (play,) = yaml.safe_load((ANSIBLE / "site.yml").read_text())
+    assert {"role": "metrics"} in play["roles"], "on each machine"
+    (end,) = (task for task in play["post_tasks"] if included(task) == ("common", "no_acme.yml"))
+    assert end["when"] == "not firstflight_acme | bool"
+
+
+def included(task: dict[str, Any]) -> tuple[str, str]:
+    """Return role and file of a task that includes tasks of a role."""
+    about = task.get("ansible.builtin.include_role", {})
+    return about.get("name", ""), about.get("tasks_from", "")
 
 
 def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
@@ -126,7 +155,13 @@ def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
     (ended,) = (task for task in play["tasks"] if task.get("loop"))
     services = variables("group_vars/all.yml")["firstflight_services"]["site_vantage_points"]
     assert set(ended["loop"]) == set(services)
-    assert "/etc/sysctl.d/60-firstflight.conf" in changed(play["tasks"], "absent")
+    assert changed(play["tasks"], "absent") == {
+        "/etc/firstflight/secrets",
+        "/etc/firstflight/tls/key.pem",
+        "/etc/sysctl.d/60-firstflight.conf",
+    }
+    # nginx does not start with a server that names a missing key.
+    assert {("common", "no_acme.yml"), ("metrics", "absent.yml")} <= set(map(included, play["tasks"]))
 
 
 def test_each_play_gives_the_roles_of_the_database_their_rights() -> None:

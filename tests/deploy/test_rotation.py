@@ -67,6 +67,7 @@ def test_what_is_removed_and_what_is_encrypted_again(environment: dict[str, str]
         "apart": ("site_store", "api_secret_key"),
         "store": ("site_store", "store_password"),
         "unknown": ("site_centre", "other"),
+        "unread": ("site_centre", "metrics_password"),
     }
     old = Fernet.generate_key().decode()
     for host in hosts:
@@ -85,11 +86,14 @@ def test_what_is_removed_and_what_is_encrypted_again(environment: dict[str, str]
     (tmp_path / "hosts.json").write_text(json.dumps(groups))
     play = {"hosts": "all", "gather_facts": False, "tasks": [{"import_tasks": "tasks.yml"}]}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    more = json.dumps({"ansible_python_interpreter": sys.executable, **DEFAULTS})
+    more = json.dumps(
+        {"ansible_python_interpreter": sys.executable, "firstflight_metrics_from": [], **DEFAULTS}
+    )
     done = run(
         environment, "ansible-playbook", "-i", f"{tmp_path}/hosts.json", "-e", more, f"{tmp_path}/play.yml"
     )
     assert "There is no secret other: name one of jwt_secret," in done.stdout, done.stdout + done.stderr
+    assert "Nobody has metrics_password while firstflight_metrics_from is empty" in done.stdout
     for host, (_, secret) in hosts.items():
         missing = {name for name in ALL if not (tmp_path / host / name).exists()}
         assert missing == ({secret} if host in ("centre", "store") else set()), host
