@@ -96,7 +96,7 @@ class Export:
 
     def _settings(self, run: str, name: str, text: str) -> None:
         try:
-            value = redacted(text, self._opted_out, anonymise=self._anonymiser is not None)
+            value = redacted(text, self._opted_out, self._anonymiser)
         except ValueError as error:
             raise InputError(f"the {name} of run {run} in the store cannot be read: {error}") from error
         self._json(f"{_RUNS}/{run}/{name}.json", value)

@@ -120,7 +120,11 @@ def test_hashes_keep_every_count(made: ReportedRun, tmp_path: Path) -> None:
     assert all(name.endswith(".invalid") and len(name) == 40 for name in found["domain"].to_pylist())
     assert all(text is None or text.startswith("client-") for text in found["src_ip"].to_pylist())
     everything = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
-    assert b"noc@example.org" not in everything
+    for text in (b"noc@example.org", b"owned.example", b"Owner Company", b"control.example"):
+        assert text not in everything
+    settings = json.loads((tmp_path / "data" / "runs" / made.run / "settings.json").read_text())
+    assert settings["watch"]["owned"] == [Anonymiser(b"k" * 32).name("owned.example")]
+    assert settings["backoff"]["control"] == [Anonymiser(b"k" * 32).name("control.example")]
     of_export = loaded_back(tmp_path / "data")
     theirs, ours = parts(made.gathered), parts(of_export)
     differing = {name for name in theirs if theirs[name] != ours[name]}

@@ -29,6 +29,11 @@ rib = "file"
 files = ["rib.mrt"]
 [probe]
 optout = ["gone.txt"]
+[watch]
+owned = ["owned.example"]
+ownership = "The Owner Company agreed"
+[backoff]
+control = ["control.example"]
 [store]
 url = "chdb:{store}"
 """ + "".join(f'[[vantage]]\nname = "{name}"\ncity = "{city}"\n' for name, city in VANTAGES.items())
