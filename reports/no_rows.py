@@ -14,9 +14,6 @@ from store import Store
 from store.base import FormattedAnswer
 from store.sql import literal
 
-# Number of lines before the first row, by format.
-_HEAD_LINES = {"TSVWithNames": 1, "TSVWithNamesAndTypes": 2, "CSVWithNames": 1, "CSVWithNamesAndTypes": 2}
-_HEAD_LINES |= {f"TabSeparated{name[3:]}": count for name, count in _HEAD_LINES.items() if name[0] == "T"}
 _TABLE = re.compile(r"\bfirstflight\.(\w+)")
 # Tables that a query reads to choose a run or to complete a roll-up, not for its rows.
 _BESIDE = {"newest_runs", "newest_run", "unit_not_rolled_up", "load_file", "run", "target", "certificate"}
@@ -29,7 +26,10 @@ def is_empty(answer: FormattedAnswer) -> bool:
         return not json.loads(content)["data"]
     if output_format == "Markdown":
         return content.count(b"\n") <= 2
-    return content.count(b"\n") <= _HEAD_LINES.get(output_format, -1) or not content
+    if output_format.startswith("RowBinary"):
+        return not content
+    head_lines = 2 if output_format.endswith("AndTypes") else 1 if output_format.endswith("WithNames") else -1
+    return content.count(b"\n") <= head_lines or not content
 
 
 def reason(store: Store, named_query: NamedQuery, given: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cli import table
 from firstflight.errors import UsageError
 from reports import chosen_run, known, no_rows, query
 from store import open_store
@@ -88,7 +89,10 @@ def test_an_answer_without_rows_has_a_reason() -> None:
             known.check(store, given)
             assert query.rows(store, name, given) == []
             assert re.search(reason, no_rows.reason(store, query.load(name), given))
-        for output_format in ("TSV", "CSVWithNames", "JSONEachRow", "JSONCompact", "PrettyCompact"):
+        for output_format in (
+            *("TSV", "CSVWithNames", "TSVRawWithNames", "JSONEachRow", "JSONCompact", "PrettyCompact"),
+            table.FORMAT,
+        ):
             assert no_rows.is_empty(query.asked_of(store, "anrw_table1", {}, output_format)), output_format
 
 
@@ -101,6 +105,8 @@ def test_an_answer_with_rows_is_not_empty() -> None:
             "JSONEachRow",
             "JSONCompact",
             "Markdown",
+            "RowBinaryWithNames",
+            table.FORMAT,
         ):
             assert not no_rows.is_empty(store.formatted("SELECT 1 AS one", output_format)), output_format
     assert not no_rows.is_empty(FormattedAnswer(b"PAR1", "Parquet"))
