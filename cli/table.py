@@ -141,7 +141,9 @@ def _pieces(text: str, width: int) -> list[str]:
     """Return `text` as pieces of at most `width` cells, cut after a space if the second half has one."""
     pieces = []
     while cell_len(text) > width:
-        piece = chop_cells(text[: width + 1], width)[0]
+        start = text[: width + 1]
+        # A first piece is empty if its character is wider than `width`; without any width there is none.
+        piece = next(filter(None, chop_cells(start, width)), start)
         space = piece.rfind(" ")
         if space >= width // 2:
             piece = piece[: space + 1]

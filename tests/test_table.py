@@ -85,3 +85,13 @@ def test_values_are_rounded_like_the_engines_tables_and_safe_to_print(value: Any
 
 def test_an_answer_without_rows_is_no_table() -> None:
     assert table.table_text(answer({"a": "UInt8"})) == ("", [])
+
+
+@pytest.mark.parametrize("text", ["日本語", "\u0301" * 30 + "marks", "\u0301日本"])
+def test_wide_characters_and_marks_fill_the_narrowest_block(text: str) -> None:
+    kinds = {"a_long_name": "String", "another_one": "String", "n": "UInt64"}
+    shown, _ = table.table_text(answer(kinds, [text, "b", 1]), width=8)
+    lines = shown.splitlines()
+    value = [line[13:] for line in lines[1 : lines.index("another_one  b")]]
+    assert "".join(value) == text
+    assert all(cell_len(piece) <= 2 for piece in value)
