@@ -26,19 +26,30 @@ def history() -> Iterator[TextIO | None]:
     """
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     path = base / "firstflight" / "sql_history"
+    file: TextIO | None = None
+    with suppress(OSError):
+        file = _opened(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(handle, "a", encoding="utf-8") as file:
-            if len(lines) > 2 * _MOST_KEPT:
-                file.truncate(0)
-                file.writelines(f"{line}\n" for line in lines[-_MOST_KEPT:])
-            for line in lines[-_MOST_KEPT:]:
-                readline.add_history(line)
-            yield file
-    except OSError:
-        yield None
+        yield file
+    finally:
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+
+def _opened(path: Path) -> TextIO:
+    """Read the history in a file, shorten the file if it is too long, and return it opened for appending."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = os.fdopen(handle, "a", encoding="utf-8")
+    if len(lines) > 2 * _MOST_KEPT:
+        file.truncate(0)
+        file.writelines(f"{line}\n" for line in lines[-_MOST_KEPT:])
+        file.flush()
+    for line in lines[-_MOST_KEPT:]:
+        readline.add_history(line)
+    return file
 
 
 def run(answer: Callable[[str], None], file: TextIO | None) -> None:
