@@ -81,7 +81,7 @@ def _is_own(run: Run) -> bool:
     from store.export import package
     from store.location import find
 
-    if package.is_export(run.path.parents[1]):  # published as it is
+    if package.is_export(run.path.parent.parent):  # published as it is
         return False
     return find() == find(run.settings.store.url) and os.access(run.path, os.W_OK)
 

@@ -145,6 +145,20 @@ def test_a_query_that_is_no_text_is_unreadable_input(
 
 
 @pytest.mark.usefixtures("run")
+@pytest.mark.parametrize(
+    ("arguments", "noun"),
+    [(["sql", "-"], "query"), (["probe", "--targets=-", "--contact=me@example.org"], "list")],
+)
+def test_a_closed_standard_input_is_one_sentence(
+    arguments: list[str], noun: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    status, shown = end_of(arguments, monkeypatch, capsys)
+    assert (status, shown.count("\n")) == (2, 1)
+    assert f"standard input is closed: give the {noun} there, or" in shown
+
+
+@pytest.mark.usefixtures("run")
 def test_a_fault_of_ours_is_one_sentence_with_its_place(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

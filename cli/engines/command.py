@@ -221,9 +221,14 @@ class _Call:
 
 
 def _kept_input() -> Path:
-    """Replace standard input by a file in memory with the same content; return the path."""
+    """Replace standard input by a file in memory with the same content; return the path.
+
+    UsageError if it is closed.
+    """
     from cli.engines.addresses import in_memory
 
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: give the list there, or name a file; nothing was sent")
     with in_memory("") as kept:
         kept.write(sys.stdin.buffer.read())
         kept.seek(0)

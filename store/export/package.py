@@ -187,10 +187,16 @@ def runs_in(folder: Path) -> list[Run]:
         raise InputError(f"cannot read {folder / SUMS}: {error}") from error
     runs = [Run(path.parent.resolve()) for path in sorted(folder.glob(f"{_RUNS}/*/manifest.json"))]
     for run in runs:
+        if not run.path.is_relative_to(folder.resolve()):
+            raise InputError(f"{run.path}, a run of {folder}, is not in that folder: copy the export again")
         run_files = [run.layout.manifest, run.layout.settings, run.layout.config]
         for path in (*filter(Path.is_file, run_files), *run.record_files()):
             name = str(path.relative_to(folder.resolve()))
-            if sums.get(name) != files.sha256_of(path):
+            try:
+                digest = files.sha256_of(path)
+            except OSError as error:
+                raise InputError(f"cannot read {path}: {error}") from error
+            if sums.get(name) != digest:
                 raise InputError(
                     f"{folder / name} does not have the checksum in {SUMS}: copy the export again"
                 )

@@ -141,6 +141,20 @@ def test_a_changed_export_is_refused(made: ReportedRun, tmp_path: Path) -> None:
     manifest.write_text(manifest.read_text() + " ")
     with pytest.raises(InputError, match=r"manifest\.json does not have the checksum in SHA256SUMS"):
         package.runs_in(tmp_path)
+    manifest.write_text(manifest.read_text()[:-1])
+    (tmp_path / "runs" / made.run / "dns_answer.parquet").mkdir()
+    with pytest.raises(InputError, match=r"^cannot read .*dns_answer\.parquet: .*Is a directory"):
+        package.runs_in(tmp_path)
+
+
+def test_a_run_in_another_folder_is_not_part_of_an_export(made: ReportedRun, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    exported(made, out, OptedOut([]))
+    (out / "runs").rename(tmp_path / "runs")
+    (out / "runs").mkdir()
+    (out / "runs" / made.run).symlink_to(tmp_path / "runs" / made.run)
+    with pytest.raises(InputError, match=rf"{made.run}, a run of {out}, is not in that folder"):
+        package.runs_in(out)
 
 
 def test_of_texts_only_names_are_hashed() -> None:
