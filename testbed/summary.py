@@ -90,8 +90,7 @@ def _our_columns(columns: Sequence[PrintedColumn]) -> list[PrintedColumn]:
     shown_columns: list[PrintedColumn] = []
     published = False
     for column in columns:
-        first = column.title.partition("\n")[0]
-        published = first.startswith("publ") or (published and not first)
+        published = "publ" in column.title or (published and column.title.startswith("\n"))
         if not published:
             shown_columns.append(column)
     return shown_columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 
-from reports import query
+from reports import published_values, query
 from reports.downloads.tables import EDITIONS, OURS, PUBLISHED, Value, aligned
 from store import Store
 
@@ -35,7 +35,12 @@ _SHARES = {
 
 
 def published() -> list[Value]:
-    """Return the paper's percentages. The paper does not define the whole; its text is about domains."""
+    """Return the paper's percentages; none if they are hidden.
+
+    The paper does not define the whole; its text is about domains.
+    """
+    if not published_values.are_shown():
+        return []
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         return [
             Value(row["edition"], TABLE, _NAMES, row["row"], float(row["value"]))

@@ -128,6 +128,7 @@ def render(
         headings=HEADINGS,
         survey=option_survey.grid(gathered.survey),
         survey_caption=option_survey.TITLE,
+        has_published=any(value.edition != tables.OURS for value in gathered.values),
         has_survey=any(value.edition == tables.OURS for value in gathered.survey),
         columns=COLUMNS,
         numbers={figure: numbers(figure, rows, cities) for figure in TITLES},

@@ -6,6 +6,8 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports import published_values
+
 FILE = Path(__file__).parents[1] / "published" / "anrw_figures.csv"
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
@@ -22,7 +24,9 @@ class Quantiles:
 
 
 def quantiles() -> list[Quantiles]:
-    """Return the published curves, read from the vector curves of the papers' PDFs."""
+    """Return the published curves, read from the curves in the papers' PDFs; none if they are hidden."""
+    if not published_values.are_shown():
+        return []
     columns = [f"p{round(100 * level)}" for level in LEVELS]
     with FILE.open(encoding="utf-8", newline="") as file:
         return [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import UsageError
-from reports import chosen_run, query, question
+from reports import chosen_run, published_values, query, question
 from reports.numbers import bootstrap
 from schemas import sql
 from store import Store
@@ -67,7 +67,9 @@ class Value:
 
 
 def published() -> list[Value]:
-    """Return the values of Tables 1 and 2 from the paper and from its later edition."""
+    """Return the values of Tables 1 and 2 in the paper and in its later edition; none if they are hidden."""
+    if not published_values.are_shown():
+        return []
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         return [
             Value(row["edition"], row["table"], row["row"], row["column"], float(row["value"]))

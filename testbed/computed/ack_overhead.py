@@ -75,7 +75,7 @@ OVERHEAD = Numeric(
     source="Reducing the acknowledgement frequency in IETF QUIC (2022), Table 3",
     rows=_rows,
     published=_printed(),
-    notes=(
+    published_notes=(
         "The smallest QUIC ACK has a short header of 2 bytes and a frame of 5, not 3 and 4: 51 either way.",
         "14 for a tunnel at ratio 10 is not 120 / 10; the table has 60 and 61 for the same case at ratio 2.",
         "Compressed headers (ROHC) have the lengths that the values imply; the text gives 71 to 26 bytes.",

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from reports import published_values
 from testbed.choices import Answering
 from testbed.computed import amplification_limit
 from testbed.computed.numeric import is_spurious
@@ -81,7 +82,8 @@ class Pair:
 class PairCount:
     """The pairs for a case, server and RTT; `iack`, `wfc`, `same`: the number of pairs with this result.
 
-    `ours` is the result of more than half of the pairs, or `split`. Gains in ms: minimum, median, maximum.
+    `ours` is the result of more than half of the pairs, or `split`; `published` is the advice of Table 2,
+    null if published values are hidden. Gains in ms: minimum, median, maximum.
     """
 
     certificate: str
@@ -97,7 +99,7 @@ class PairCount:
     gain_median_ms: float
     gain_high_ms: float
     ours: str
-    published: str
+    published: str | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns as a dictionary."""
@@ -195,5 +197,5 @@ def _advice(case: BetterAnswerCase, server: str, rtt_ms: float, paired: Sequence
         gain_median_ms=median(gains),
         gain_high_ms=max(gains),
         ours=next((answer for answer, count in counts.items() if 2 * count > len(paired)), "split"),
-        published=case.published,
+        published=case.published if published_values.are_shown() else None,
     )

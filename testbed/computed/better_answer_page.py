@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports import published_values
 from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
 from reports.tables.columns import PrintedColumn
 from testbed.computed import better_answer
@@ -25,10 +26,8 @@ _LEGEND = (
 _FLIPS_SERVERS = ("aioquic", "quic-go")
 """Servers with the paper's default PTO of 200 ms."""
 _BELOW_MS, _ABOVE_MS = 100.0, 300.0
-_NOT_MEASURED = (
-    "Not measured: losses with a certificate over the limit (published: IACK). The paper has no figure for "
-    "them, either."
-)
+_NOT_MEASURED = "Not measured: losses with a certificate over the limit."
+_NOT_MEASURED_PUBLISHED = "Published of them: IACK, without a figure."
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,10 @@ class Derived:
 
 
 def summary(advices: Sequence[PairCount], without: Sequence[str] = ()) -> SummaryPage:
-    """Return the summary of lines; `without`: the sources without trials."""
+    """Return the summary of lines; `without`: the sources without trials.
+
+    Checks compare with published values, so there are none if these are hidden.
+    """
     columns = [
         PrintedColumn("certificate\n", [advice.certificate for advice in advices], right=False),
         PrintedColumn("lost\n", [advice.lost for advice in advices], right=False),
@@ -124,11 +126,14 @@ def summary(advices: Sequence[PairCount], without: Sequence[str] = ()) -> Summar
         PrintedColumn("\nmedian", [number(advice.gain_median_ms, 1) for advice in advices]),
         PrintedColumn("\nmost", [number(advice.gain_high_ms, 1) for advice in advices]),
         PrintedColumn("ours\n", [advice.ours for advice in advices], right=False),
-        PrintedColumn("publ.\n", [advice.published for advice in advices], right=False),
     ]
-    notes = [_NOT_MEASURED]
+    checks, notes = [], [_NOT_MEASURED]
+    if published_values.are_shown():
+        columns.append(PrintedColumn("publ.\n", [advice.published or "-" for advice in advices], right=False))
+        checks = [*_checks(advices), *_flips(advices)]
+        notes.append(_NOT_MEASURED_PUBLISHED)
     notes += [f"No trials of {name}: `firstflight testbed run {name}` makes some." for name in without]
-    return SummaryPage(_TITLE, _SOURCE, columns, _LEGEND, [*_checks(advices), *_flips(advices)], notes)
+    return SummaryPage(_TITLE, _SOURCE, columns, _LEGEND, checks, notes)
 
 
 def panels(advices: Sequence[PairCount]) -> list[ComparisonPanel]:

@@ -111,7 +111,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A computed figure: its rows, the published values, and notes on disagreements."""
+    """A computed figure: its rows and the published values.
+
+    `published_notes` are about published values that disagree, `notes` about the rows.
+    """
 
     title: str
     source: str
@@ -119,6 +122,7 @@ class Numeric:
     published: tuple[PublishedValues, ...]
     notes: tuple[str, ...] = ()
     shape: Shape | None = None
+    published_notes: tuple[str, ...] = ()
 
     def verdicts(self) -> list[tuple[PublishedValues, bool]]:
         """Return each published value and whether all its rows meet it. A value without rows is not met."""
@@ -170,12 +174,12 @@ NUMERIC = {
         source="IMC 2024, Figure 2 (values recomputed, as printed)",
         rows=_timeouts,
         published=tuple(_printed()),
-        notes=(
+        published_notes=(
             "The caption's 3 x delay holds only after the first sample; after the third it is 3.52 x.",
             "The paper prints one or two decimals: a value is met within half a unit of the last decimal.",
             "After 30 samples WFC has 34.748 ms, not 34.8; the printed difference of 0.74 shows this, too.",
-            "The columns _rfc_ms include RFC 9002's granularity of 1 ms, which the paper ignores.",
         ),
+        notes=("The columns _rfc_ms include RFC 9002's granularity of 1 ms, which the paper ignores.",),
         shape=Shape(
             alike="rtt_ms",
             of="RTT",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reports import published_values
 from reports.numbers.compared import ComparisonPanel, series
 from reports.tables.columns import PrintedColumn
 from testbed.computed.numeric import Numeric
@@ -11,14 +12,17 @@ from testbed.summary import Check, SummaryPage
 
 
 def summary(figure: Numeric) -> SummaryPage:
-    """Return a computed figure's summary."""
+    """Return a computed figure's summary; checks and notes on published values only if they are shown."""
     rows = figure.rows()
     columns = [PrintedColumn(name, [_number(row[name]) for row in rows]) for name in rows[0]]
+    if not published_values.are_shown():
+        return SummaryPage(figure.title, figure.source, columns, notes=figure.notes)
     checks = [
         Check(_named(published.where), f"{_named(published.values)}, within {published.within:g}", "", met)
         for published, met in figure.verdicts()
     ]
-    return SummaryPage(figure.title, figure.source, columns, checks=checks, notes=figure.notes)
+    notes = [*figure.published_notes, *figure.notes]
+    return SummaryPage(figure.title, figure.source, columns, checks=checks, notes=notes)
 
 
 def _named(given: Mapping[str, float | str]) -> str:

@@ -31,10 +31,9 @@ class OfPairs(BaseModel):
         )
 
 
-class GainRange(OfPairs):
+class GainRange(OfPaper, OfPairs):
     """The published gain of instant ACK: between two values."""
 
-    edition: str = Field(description="The paper's edition: values differ between editions.")
     low_ms: float = Field(description="Lower bound of the gain.")
     high_ms: float = Field(description="Upper bound of the gain.")
 

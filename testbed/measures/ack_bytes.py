@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
+from reports import published_values
 from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
 from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
@@ -138,8 +139,9 @@ def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
         "Medians of the client's IP bytes per 100 bytes of the server, by kind. Outside: in no packet, such\n"
         "as bytes that fill a datagram. ACKs: datagrams with only ACKs, headers included. Bundled: ACKs\n"
         "with other frames in their packet.\n"
-        f"Published of TCP, an ACK for two packets: {_TCP_PERCENT} %.\n"
     )
+    if published_values.are_shown():
+        legend += f"Published of TCP, an ACK for two packets: {_TCP_PERCENT} %.\n"
     missing = [line.cell for line in lines if not line.done]
     return page(experiment, columns, legend, list(_checks(completed)), missing, len(lines))
 

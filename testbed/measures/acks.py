@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from reports import published_values
 from reports.numbers.compared import ComparisonPanel, ComparisonSeries, Where, series
 from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
@@ -43,10 +44,11 @@ def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) 
     legend = (
         "Medians. Packets: ack-eliciting packets that the client received. ACKs: its packets with an ACK\n"
         "frame; model: equation 3 of the paper. Timer: share of ACKs that waited their maximum delay.\n"
-        "Bundled: share of ACKs with other frames in their packet (published of Chromium: up to 20 %, of\n"
-        "short connections up to 100 %). Client: its IP bytes per 100 of the server's. Reordering: D, an\n"
-        "immediate ACK; NR, none; 3A, one for each of the next three packets.\n"
+        "Bundled: share of ACKs with other frames in their packet. Client: its IP bytes per 100 of the\n"
+        "server's. Reordering: D, an immediate ACK; NR, none; 3A, one for each of the next three packets.\n"
     )
+    if published_values.are_shown():
+        legend += "Published of Chromium: up to 20 % are bundled, of short connections up to 100 %.\n"
     missing = [line.cell for line in lines if not line.done]
     return page(experiment, columns, legend, checked, missing, len(lines))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from reports.downloads import figures, page, published, tables
+from reports.downloads import figures, option_survey, page, published, tables
 from store import migrate, open_store
 from store.load import loader
 from tests.browser import DESK, PHONE, Browser
@@ -189,6 +189,17 @@ def test_published_medians_are_printed_with_ours(made: DownloadsPage) -> None:
     shown = sum(len([line for line in lines if line[0] != "ours"]) for figure in page.TITLES
                 for _, lines in page.numbers(figure, [], {}))  # fmt: skip
     assert shown == 84 + 36  # the published quantiles of Figure 3 appear with both of our figures
+
+
+def test_published_values_can_be_hidden(made: DownloadsPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = page.render(made.gathered, {})
+    assert "ANRW 2023</td>" in shown and "Published values" in shown
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    assert [*tables.published(), *option_survey.published(), *published.quantiles()] == []
+    ours = [value for value in made.gathered.values if value.edition == tables.OURS]
+    hidden = page.render(replace(made.gathered, values=ours, survey=[]), {})
+    assert "ANRW 2023</td>" not in hidden and "with warm-ups" not in hidden and "Published" not in hidden
+    assert option_survey.text([]).startswith(option_survey.TITLE) and tables.text(ours)
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])

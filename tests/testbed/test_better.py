@@ -239,6 +239,18 @@ def test_each_line_has_a_verdict_and_a_panel_its_case() -> None:
     assert panel.series[0].points == ((20, -5), (300, -5))
 
 
+def test_published_advice_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(LOSS, "x", "quic-go", 20, -5, None, None)
+    (shown,) = better_answer.advices([pair])
+    assert shown.published == "WFC"
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    (hidden,) = better_answer.advices([pair])
+    assert (hidden.published, hidden.ours) == (None, "WFC")
+    for lines in ([shown], [hidden], [advice(100, "WFC"), advice(300, "IACK")]):
+        summary = better_answer_page.summary(lines)
+        assert summary.checks == [] and "publ" not in summary.text(terminal=False).partition("\n\n")[2]
+
+
 def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def printed(*arguments: str) -> str:
         command([*arguments, "--out", str(tmp_path)], standalone_mode=False)

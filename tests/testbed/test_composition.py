@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed import measures
+from testbed import experiment_files, measures
 from testbed.experiment.cell import Cell
 from testbed.measures import ack_bytes
 from testbed.trials import trial_row
@@ -90,6 +90,16 @@ def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expe
     text = page.text(terminal=False)
     assert "<= 100" in text
     assert ("2-3" in text) is (client == "firefox")
+
+
+def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [trial(named("firefox", LONG))]
+    shown = measures.results(OWN, Path(), rows).summary()
+    assert shown.legend.endswith("Published of TCP, an ACK for two packets: 1.33 %.\n")
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    experiment = experiment_files.read(experiment_files.FOLDER / "ack-bytes.toml")
+    hidden = measures.results(experiment, Path(), rows).summary()
+    assert hidden.checks == [] and "publ" not in hidden.text(terminal=False).lower().partition("\n\n")[2]
 
 
 def test_a_figure_has_the_parts_of_each_length_and_what_is_bundled() -> None:

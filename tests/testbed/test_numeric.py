@@ -9,7 +9,7 @@ import pytest
 from cli.testbed import command
 from firstflight.errors import UsageError
 from testbed import experiment_files
-from testbed.computed import COMPUTED, numeric
+from testbed.computed import COMPUTED, numeric, numeric_page
 from testbed.computed.ack_overhead import OVERHEAD
 
 
@@ -68,3 +68,14 @@ def test_show_computes_and_nothing_else_does(name: str, capfd: pytest.CaptureFix
     for arguments in (["run", name], ["list", name], ["verify", name], ["show", name, "--part", "trials"]):
         with pytest.raises(UsageError, match="because it is computed"):
             command(arguments, standalone_mode=False)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_published_values_can_be_hidden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = COMPUTED[name]
+    shown = numeric_page.summary(figure)
+    assert len(shown.checks) == len(figure.published)
+    assert list(shown.notes) == [*figure.published_notes, *figure.notes]
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    hidden = numeric_page.summary(figure)
+    assert (hidden.checks, hidden.notes, hidden.columns) == ((), figure.notes, shown.columns)

@@ -85,7 +85,7 @@ def test_a_client_without_logs_is_unavailable() -> None:
     assert block.blocks("x", cell, 1)[0].unavailable() == "the client quinn writes no qlog"
 
 
-def test_the_gain_of_the_first_timeout_is_computed_from_the_logs() -> None:
+def test_the_gain_of_the_first_timeout_is_computed_from_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Medians of logs; a pair without a log on one side has no gain, and no verdict."""
     experiment = find("iack-first-pto-logs")
     wfc = dataclasses.replace(
@@ -101,9 +101,11 @@ def test_the_gain_of_the_first_timeout_is_computed_from_the_logs() -> None:
         experiment, dataclasses.replace(wfc, pto_ms=None, logs=0, damaged="x: no log"), iack
     )
     assert (lost.pto_gain_ms, lost.verdict) == (None, None)
-    text = pto_logged.summary(experiment, [found, dataclasses.replace(late, rtt_ms=20), lost]).text(
-        terminal=False
-    )
+    lines = [found, dataclasses.replace(late, rtt_ms=20), lost]
+    text = pto_logged.summary(experiment, lines).text(terminal=False)
     assert "ngtcp2 at 9 ms: met: 3 g within 1 ms, g of 3.9 to 5.5 ms: 12.0 ms." in text
     assert "ngtcp2 at 20 ms: not met" in text
     assert "ngtcp2 at 9 ms: x: no log." in text
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    hidden = pto_logged.summary(experiment, lines).text(terminal=False)
+    assert "published" in text.partition("\n\n")[2] and "published" not in hidden.partition("\n\n")[2]

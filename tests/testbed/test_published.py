@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from testbed import summary
+from testbed import experiment_files, summary
+from testbed.experiment.expected import GainExperiment
 from testbed.experiment.published import GainRange, range_of
 from tests.testbed.experiments import find
 from tests.testbed.experiments import text as text_of
@@ -35,6 +36,14 @@ def test_ranges_are_of_the_papers_clients_servers_and_rtts(
     name: str, client: str, server: str, rtt_ms: float, found: tuple[float | None, float | None]
 ) -> None:
     assert range_of(find(name).gained, client, server, rtt_ms) == found
+
+
+def test_ranges_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_PUBLISHED", "hide")
+    for name in ("iack-first-pto", "iack-first-pto-logs", "iack-loss-server"):
+        experiment = experiment_files.read(experiment_files.FOLDER / f"{name}.toml")
+        assert isinstance(experiment, GainExperiment)
+        assert (experiment.gained, bool(experiment.accept)) == ((), True)
 
 
 def test_a_range_has_its_ends_in_order() -> None:
