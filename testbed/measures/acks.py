@@ -11,14 +11,14 @@ from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.cells import Acked, Acks, cells
 from testbed.measures.acknowledgements.checks import checks
-from testbed.summary import Check, SummaryPage, count, number, page, seconds
+from testbed.summary import SummaryPage, count, number, page, seconds
 from testbed.trials.trial_row import Row
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
 
-def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) -> SummaryPage:
-    """Return the summary of cells."""
+def summary(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> SummaryPage:
+    """Return the summary of the cells of `rows`."""
     completed = [line for line in lines if line.done]
     others = [line.more or "-" for line in completed]
     columns = [
@@ -50,7 +50,7 @@ def summary(experiment: Acks, lines: Sequence[Acked], checked: Sequence[Check]) 
     if published_values.are_shown():
         legend += "Published of Chromium: up to 20 % are bundled, of short connections up to 100 %.\n"
     missing = [line.cell for line in lines if not line.done]
-    return page(experiment, columns, legend, checked, missing, len(lines))
+    return page(experiment, columns, legend, checks(experiment, lines, rows), missing, len(lines))
 
 
 def panels(lines: Sequence[Acked]) -> list[ComparisonPanel]:
@@ -92,8 +92,7 @@ def _over_ratio(line: Acked, name: str, unit: float) -> tuple[Where, float | Non
 def results(experiment: Acks, _folder: Path, rows: Sequence[Row]) -> Results:
     """Return a line for each cell."""
     lines = cells(experiment, rows)
-    checked = checks(experiment, rows)
-    return Results(lines, lambda: summary(experiment, lines, checked), lambda: panels(lines))
+    return Results(lines, lambda: summary(experiment, lines, rows), lambda: panels(lines))
 
 
 MEASURE = Measure(Acks, results)

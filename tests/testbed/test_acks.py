@@ -30,6 +30,10 @@ def named(name: str, **values: object) -> Cell:
     return found
 
 
+def checked(experiment: Acks, rows: list[dict[str, Any]]) -> list[Check]:
+    return checks.checks(experiment, cells.cells(experiment, rows), rows)
+
+
 def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
     """Return the row for a completed trial with 855 packets and one ACK for every `ack_ratio` packets."""
     ratio = cell.ack_ratio or 2
@@ -105,15 +109,15 @@ def met(found: list[Check], about: str) -> list[bool]:
 
 def test_expectations_without_loss() -> None:
     experiment = find("ack-ratio")
-    found = checks.checks(experiment, lossless(ar2=440_000, ar10=450_000))
+    found = checked(experiment, lossless(ar2=440_000, ar10=450_000))
     # The model twice, fewer ACKs, no later, less than 1 %, and a larger share by the timer.
     assert [check.met for check in found] == [True] * 6
     assert met(found, "RTT 30 ms, ratio 10") == [True, True]
-    late = checks.checks(experiment, lossless(ar2=440_000, ar10=480_000))
+    late = checked(experiment, lossless(ar2=440_000, ar10=480_000))
     assert [check.found for check in late if not check.met] == ["+40.0 ms"]
     # Half of the ACKs that the model predicts.
     rows = [{**row, "ack_packets": row["ack_packets"] // 2} for row in lossless(ar2=1, ar10=1)]
-    assert [check.met for check in checks.checks(experiment, rows)][:3] == [False, False, True]
+    assert [check.met for check in checked(experiment, rows)][:3] == [False, False, True]
 
 
 def test_cells_are_compared_with_those_of_the_same_delay() -> None:
@@ -123,7 +127,7 @@ def test_cells_are_compared_with_those_of_the_same_delay() -> None:
         trial(named("ack-ratio", rtt_ms=638, ack_ratio=ratio, ack_delay_ms=late), acks_by_timer=1 + number)
         for number, (ratio, late) in enumerate(wanted)
     ]
-    found = checks.checks(find("ack-ratio"), rows)
+    found = checked(find("ack-ratio"), rows)
     assert [check.about for check in found if "takes as long" in check.expected] == [
         f"RTT 638 ms, ratio {ratio}" for ratio in (10, 20, 100)
     ]
@@ -165,7 +169,7 @@ def test_cells_with_loss_or_delay_are_not_without_loss(further: dict[str, Any], 
     rows = [trial(cell, acks_by_timer=cell.ack_ratio) for cell in experiment.cells()]
     found = cells.cells(experiment, rows)
     assert [(line.more, line.clean) for line in found] == [("", True)] * 2 + [(words, False)] * 2
-    assert [check.about for check in checks.checks(experiment, rows)] == [
+    assert [check.about for check in checked(experiment, rows)] == [
         found[0].cell,
         found[1].cell,
         "RTT 30 ms",
@@ -182,7 +186,7 @@ def test_an_unequal_delay_is_no_loss_and_its_cells_are_compared_with_each_other(
     experiment = acks_of({}, {"delay_to_server_ms": 3}, {"client": "quic-go"})
     rows = [trial(cell) for cell in experiment.cells()]
     assert all(line.clean for line in cells.cells(experiment, rows))
-    found = [check.about for check in checks.checks(experiment, rows) if "fewer ACKs" in check.expected]
+    found = [check.about for check in checked(experiment, rows) if "fewer ACKs" in check.expected]
     assert found == ["RTT 30 ms", "RTT 30 ms, 3ms-up", "RTT 30 ms"]
 
 
@@ -243,7 +247,7 @@ def test_with_loss_no_choice_is_faster_on_every_path(short: int, long: int, cons
             rows += [
                 trial(cell, number, transfer_us=1_000_000 + (ratio == 10) * more) for number in range(1, 11)
             ]
-    found = checks.checks(find("ack-loss"), rows)
+    found = checked(find("ack-loss"), rows)
     (order,) = (check for check in found if check.about == "reordering at_once: ratio 10 against ratio 2")
     assert order.met is not consistent
     assert "RTT 30 ms +50 ms (p 0.002, 10 pairs)" in order.found
@@ -262,7 +266,7 @@ def test_orders_with_loss_are_of_cells_that_are_alike() -> None:
         if cell.ack_ratio
     ]
     about = "reordering at_once: ratio 10 against ratio 2"
-    found = {check.about: check.met for check in checks.checks(experiment, rows) if about in check.about}
+    found = {check.about: check.met for check in checked(experiment, rows) if about in check.about}
     assert found == {about: True, f"{about}, 1netem-down": False}
 
 

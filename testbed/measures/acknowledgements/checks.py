@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from testbed.experiment.cell import Cell
-from testbed.measures.acknowledgements.cells import Acked, Acks, cells, more
+from testbed.measures.acknowledgements.cells import Acked, Acks, more
 from testbed.measures.acknowledgements.paired import SIGNIFICANT, compare
 from testbed.summary import Check
 from testbed.trials.cell_rows import by_cell
@@ -18,16 +18,16 @@ FEWER_ACKS = (4.0, 5.2)
 SMALL_PERCENT = 1.0
 
 
-def checks(experiment: Acks, rows: Sequence[Row]) -> list[Check]:
-    """Return all checks for which `rows` have the cells."""
-    lines = [line for line in cells(experiment, rows) if line.done]
-    lossless = [line for line in lines if line.clean]
+def checks(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> list[Check]:
+    """Return all checks for which `rows` have the cells; `lines` are the cells of `rows`."""
+    completed = [line for line in lines if line.done]
+    lossless = [line for line in completed if line.clean]
     return [
         *_model(lossless),
         *_fewer_acks(lossless),
         *_no_later(lossless),
         *_small(lossless),
-        *_timer(lines),
+        *_timer(completed),
         *_no_order(by_cell(experiment, rows)),
     ]
 

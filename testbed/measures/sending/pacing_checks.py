@@ -97,6 +97,7 @@ def _goodputs(lines: Sequence[Paced]) -> Iterator[Check]:
 
 def _of_picoquic(experiment: Pacing, lines: Sequence[Paced]) -> Iterator[Check]:
     """Yield the paper's observations of picoquic, for cells without GSO, where the pacer makes the trains."""
+    cells = {cell.name: cell for cell in experiment.cells()}
     for line in lines:
         if line.server != "picoquic" or line.gso:
             continue
@@ -111,8 +112,7 @@ def _of_picoquic(experiment: Pacing, lines: Sequence[Paced]) -> Iterator[Check]:
             )
         if line.congestion_control != "bbr" or not line.done:
             continue
-        cell = next(cell for cell in experiment.cells() if cell.name == line.cell)
-        gap_us = _LARGEST_FRAME * 8 / cell.rate_mbit
+        gap_us = _LARGEST_FRAME * 8 / cells[line.cell].rate_mbit
         alone, gap = line.alone_percent, line.gap_p50_us
         near = gap is not None and abs(gap / gap_us - 1) <= _GAP_WITHIN
         yield Check(

@@ -11,9 +11,8 @@ from click.testing import CliRunner
 
 from cli.testbed import command
 from firstflight.errors import UsageError
-from testbed import experiment_files, stacks
+from testbed import experiment_files, measures, stacks
 from testbed.measures import ack_asymmetry, rtt_updates
-from testbed.measures.acknowledgements import checks
 from testbed.measures.gains import gain
 from testbed.trials import compare_runs, series
 from testbed.trials.captures import captured_packets
@@ -179,7 +178,8 @@ def test_fewer_acks_are_sent_when_requested(tmp_path: Path) -> None:
     assert all(row["link_late_p99_us"] <= 5 for row in rows)
     # These findings of the paper hold for a body of a megabyte, too; the others need the time after slow
     # start (`show`).
-    met = [check for check in checks.checks(find("ack-ratio"), rows) if check.met]
+    checked = measures.results(find("ack-ratio"), tmp_path, rows).summary().checks
+    met = [check for check in checked if check.met]
     assert any("4 to 5.2 times fewer ACKs" in check.expected for check in met)
     assert any("the timer sends a larger share" in check.expected for check in met)
     assert any("equation 3" in check.expected and "-ar2-" in check.about for check in met)
