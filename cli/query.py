@@ -83,9 +83,10 @@ def _answer(named_query: object, parameters: dict[str, str], output_format: str 
     confined.confine_to_reading()
     with interrupt.exit_on_sigint(), open_store() as store:
         known.check(store, parameters)
-        answer = query.asked_of(store, named_query.name, parameters, options.asked_format(output_format))
         kinds = named_query.newest_of(parameters)
         choice = chosen_run.newest(store, kinds) if kinds else None
+        given = {**parameters, "run": choice.run} if choice else parameters
+        answer = query.asked_of(store, named_query.name, given, options.asked_format(output_format))
         reason = no_rows.reason(store, named_query, parameters) if no_rows.is_empty(answer) else ""
     options.write(answer, given=output_format, wide=wide)
     for sentence in filter(None, (choice.sentence if choice else "", reason)):
