@@ -143,9 +143,14 @@ def _chosen(in_force: Settings, vantage: str | None, config: Path | None) -> Van
     if vantage is not None and (vantage != _HERE or any(v.name == _HERE for v in in_force.vantage)):
         return in_force.vantage_named(vantage)
     local = [point for point in in_force.vantage if not point.command]
-    if len(local) > 1 or (vantage is not None and not local):
-        names = ", ".join(point.name for point in local or in_force.vantage)
+    names = ", ".join(point.name for point in local or in_force.vantage)
+    if len(local) > 1:
         raise UsageError(f"{config} has several vantage points ({names}): give --vantage NAME")
+    if vantage is not None and not local:
+        raise UsageError(
+            f"{config} has no vantage point on this machine, but {names} on others: run `firstflight doctor "
+            "--vantage` there, or start the campaign, which checks them"
+        )
     return local[0] if local else None
 
 

@@ -196,11 +196,11 @@ def _run_command(arguments: Sequence[str], text: str = "") -> Table:
 
     argv = [sys.executable, "-P", "-m", "cli", arguments[0], "--format", _FORMAT, *arguments[1:]]
     done = subprocess.run(argv, input=text.encode(), capture_output=True, check=False)
-    *messages, last = (done.stderr.decode(errors="replace").strip() or "").split("\n")
+    *messages, last = done.stderr.decode(errors="replace").strip().split("\n")
     if done.returncode:
         error = _OF_STATUS.get(done.returncode, FirstflightError)
-        reason = last.removeprefix("firstflight: ")
-        raise error(reason or f"`firstflight {arguments[0]}` ended by signal {-done.returncode}")
+        by = f"by signal {-done.returncode}" if done.returncode < 0 else f"with status {done.returncode}"
+        raise error(last.removeprefix("firstflight: ") or f"`firstflight {arguments[0]}` ended {by}")
     for message in filter(None, [*messages, last]):
         sys.stderr.write(message + "\n")
     try:

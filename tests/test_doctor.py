@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from cli import doctor
 from firstflight import settings
+from firstflight.errors import UsageError
 from firstflight.settings import Settings
 from orchestration.checks import every, interface, machine, network, ntp, stored
 from orchestration.checks.finding import CheckStatus, Finding
@@ -276,6 +279,24 @@ def test_a_centre_without_a_vantage_point_is_checked_as_the_centre(tmp_path: Pat
         [*FIRSTFLIGHT, "doctor", *config, "--vantage", "here"], capture_output=True, text=True, check=False
     )
     assert (refused.returncode, refused.stdout) == (2, "") and "here is on another machine" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["a*"], "c.toml has no vantage point on this machine, but a on others: run "),
+        (["a*", "b*"], "c.toml has no vantage point on this machine, but a, b on others: run "),
+        (["a", "b", "c*"], "c.toml has several vantage points (a, b): give --vantage NAME"),
+    ],
+)
+def test_the_vantage_point_of_this_machine_is_not_guessed(names: list[str], says: str) -> None:
+    """A star marks a vantage point on another machine."""
+    points = tuple(
+        settings.Vantage(name=name.rstrip("*"), command=("ssh", "x") if "*" in name else ()) for name in names
+    )
+    in_force = settings.Settings.model_construct(vantage=points)
+    with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
+        doctor._chosen(in_force, "here", Path("c.toml"))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import date
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import firstflight
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.notebook import _text
 from schemas import records
 from tests.queries.conftest import RUN_1, RUN_2, first_run, second_run, write_run
@@ -61,6 +62,24 @@ def test_an_embedded_store(campaign: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert found.to_pylist() == [{"cdn": "Google", "outcome": "iack"}] and len(found) == 1
     with pytest.raises(UsageError, match="give a SELECT without a FORMAT clause"):
         firstflight.sql("SELECT 1 FORMAT TSV")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("exit 4", "`firstflight sql` ended with status 4"),
+        ("kill -9 $$", "`firstflight sql` ended by signal 9"),
+    ],
+)
+def test_a_command_may_end_without_a_message(
+    line: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{line}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(FirstflightError, match=f"^{re.escape(says)}$"):
+        firstflight.sql("SELECT 1")
 
 
 def test_a_missing_store() -> None:
