@@ -1,4 +1,4 @@
-"""Compare order keys, projections and codecs of quic_probe on a store's rows: `python -m bench.layout [URL]`.
+"""Compare order keys, projections and codecs of quic_probe: `python -m bench.storing.layout [URL]`.
 
 Copies rows of the store at URL (default FIRSTFLIGHT_STORE) into variants of the table in a scratch store:
 single columns with different codecs, and the whole table with different order keys, with and without
