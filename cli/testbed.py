@@ -218,9 +218,9 @@ def run(
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(["table", "jsonl"]),
+    type=click.Choice(["table", "jsonl", "json"]),
     default="table",
-    help="Format of the output.",
+    help="Format of the output. json: the lines of jsonl, with commands, date and versions, to keep.",
 )
 @click.option(
     "--page",
@@ -238,12 +238,14 @@ def show(
     iack-pto-reduction and ack-overhead are computed and need no trials; iack-better uses the trials of
     several experiments.
     """
-    from testbed import measures
+    from testbed import measures, result_file
     from testbed.computed import COMPUTED, DERIVED, numeric_page
     from testbed.trials import series, versions
 
-    if page is not None and (part == "trials" or output_format == "jsonl"):
+    if page is not None and (part == "trials" or output_format != "table"):
         raise UsageError("--page writes a page, not rows: remove --part and --format")
+    if part == "trials" and output_format == "json":
+        raise UsageError("--format json has no trials: write --format jsonl, or remove --part")
     if name in COMPUTED and scenario is None:
         stdout.check_open()
         if page is not None:
@@ -256,6 +258,8 @@ def show(
             raise UsageError(f"{name} has no trials, because it is computed: remove --part")
         if output_format == "jsonl":
             text = "".join(terminal.as_json(row) + "\n" for row in figure.rows())
+        elif output_format == "json":
+            text = result_file.text(result_file.computed(str(name), figure.rows()))
         else:
             text = terminal.lines(numeric_page.summary(figure).text(terminal=sys.stdout.isatty()))
         stdout.write(text.encode())
@@ -280,6 +284,9 @@ def show(
         given = [line.as_dict() for line in found.lines]
     if part == "trials" or output_format == "jsonl":
         text = "".join(terminal.as_json(row) + "\n" for row in given)
+    elif output_format == "json":
+        kept = {name: (chosen_experiment, rows)}
+        text = result_file.text(result_file.of_trials(name, kept, out, given, scenario))
     else:
         notes = "".join(f"{note}\n" for note in versions.multiple_versions(versions.of(rows)))
         text = terminal.lines(found.summary().text(terminal=sys.stdout.isatty()) + notes)
@@ -288,7 +295,7 @@ def show(
 
 def _show_derived(name: str, part: str, output_format: str, page: Path | None, out: Path) -> None:
     """Print a table that uses the trials of several experiments, or write its page."""
-    from testbed import experiment_files, report
+    from testbed import experiment_files, report, result_file
     from testbed.computed import DERIVED
     from testbed.trials import series, versions
 
@@ -306,6 +313,10 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
     if part == "trials" or output_format == "jsonl":
         given = rows if part == "trials" else [line.as_dict() for line in lines]
         text = "".join(terminal.as_json(row) + "\n" for row in given)
+    elif output_format == "json":
+        kept = {source: (experiment_files.find(source), of_source) for source, of_source in found.items()}
+        given = [line.as_dict() for line in lines]
+        text = result_file.text(result_file.of_trials(name, kept, out, given))
     else:
         without = [source for source in derived.sources if source not in found]
         notes = "".join(f"{note}\n" for note in versions.multiple_versions(versions.of(rows)))

@@ -1,0 +1,78 @@
+"""Writes the tables of results in docs/ from docs/results: `python -m deploy.docs.results`.
+
+A table is between `<!-- results: PAGE/NAME -->` and `<!-- end -->`. docs/results/tables.toml defines it as
+`["PAGE/NAME"]` (result_table.py), and docs/results/RESULT.json has the values, as
+`firstflight testbed show RESULT --format json` prints them.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deploy.docs import result_table
+from deploy.docs.result_table import Table
+from firstflight.errors import InputError
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+MARKED = re.compile(r"^<!-- results: (\S+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+
+def main() -> int:
+    """Write the tables of all pages, and print the paths of changed pages."""
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        if (written := with_tables(text, path.relative_to(DOCS).as_posix())) != text:
+            path.write_text(written, encoding="utf-8")
+            sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def pages() -> list[Path]:
+    """Return the pages with tables of results."""
+    return [path for path in sorted(DOCS.rglob("*.md")) if MARKED.search(path.read_text(encoding="utf-8"))]
+
+
+def tables(folder: Path = DOCS / "results") -> dict[str, Table]:
+    """Return the tables in tables.toml by name."""
+    found = tomllib.loads((folder / "tables.toml").read_text(encoding="utf-8"))
+    return {name: Table.model_validate(table) for name, table in found.items()}
+
+
+def with_tables(text: str, place: str, folder: Path = DOCS / "results") -> str:
+    """Return a page's text with its tables written again; `place`: the page's path below docs/.
+
+    InputError if tables.toml has no such table, or its result lacks a field.
+    """
+    known = tables(folder)
+
+    def written(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in known:
+            raise InputError(f"docs/{place}: tables.toml has no table {name}: add it, or correct the name")
+        result = json.loads((folder / f"{known[name].of}.json").read_text(encoding="utf-8"))
+        try:
+            table = result_table.markdown(known[name], result["lines"])
+        except InputError as error:
+            raise InputError(f"docs/results/{known[name].of}.json, table {name}: {error}") from None
+        data = posixpath.relpath(f"results/{known[name].of}.json", posixpath.dirname(place) or ".")
+        note = f"Data: [{known[name].of}]({data}), {_date(result)}."
+        return f"<!-- results: {name} -->\n{table}\n{note}\n<!-- end -->"
+
+    return MARKED.sub(written, text)
+
+
+def _date(result: Mapping[str, Any]) -> str:
+    if result.get("transcribed"):
+        return f"transcribed, measured until {result['measured_until']}"
+    return f"measured on {result['measured_on']}" if "measured_on" in result else "computed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
