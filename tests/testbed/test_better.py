@@ -281,6 +281,11 @@ def test_show_makes_it_of_the_trials_of_others(tmp_path: Path, capfd: pytest.Cap
     file.write_text(whole)
     (line,) = printed("show", "iack-better", "--format", "jsonl").splitlines()
     assert json.loads(line)["gain_median_ms"] == -180
+    kept = json.loads(printed("show", "iack-better", "--format", "json"))
+    assert kept["lines"] == [json.loads(line)] and kept["versions"]["client"] == {row["client"]: ["1"]}
+    assert [command.rpartition(" --seeds ")[0] for command in kept["commands"][1:-1]] == [
+        "firstflight testbed run iack-loss-server --jobs 2"
+    ]
     assert printed("show", "iack-better", "--part", "trials").count("\n") == 2
     file.write_text(whole.replace(f'"seed": {row["seed"]}', '"seed": 1'))
     with pytest.raises(UsageError, match="other conditions"):
