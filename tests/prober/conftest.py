@@ -155,9 +155,8 @@ def responder() -> Iterator[int]:
 @pytest.fixture(scope="session")
 def aioquic_ports() -> Iterator[tuple[int, int]]:
     """Two ports on a real QUIC server on 127.0.0.1 and ::1. On the second port, it sends a Retry first."""
-    process = start([sys.executable, Path(__file__).with_name("quic_server.py")], "READY")
-    assert process.stdout is not None
-    plain, retry = map(int, process.stdout.readline().split())
-    yield plain, retry
+    ports = free_port(), free_port()
+    process = start([sys.executable, Path(__file__).with_name("quic_server.py"), *map(str, ports)], "READY")
+    yield ports
     process.kill()
     process.wait()

@@ -1,9 +1,13 @@
-"""A real QUIC server (aioquic) on two free ports of 127.0.0.1 and ::1. The second sends a Retry first."""
+"""A real QUIC server (aioquic) on two ports of 127.0.0.1 and ::1: `python quic_server.py PORT RETRY_PORT`.
+
+On the second port, it sends a Retry first.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,8 +17,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
-from tests.free_port import free_port
 
 
 def configuration() -> QuicConfiguration:
@@ -35,17 +37,15 @@ def configuration() -> QuicConfiguration:
     return settings
 
 
-async def main() -> None:
-    """Serve until killed; print READY, then the ports."""
+async def main(plain: int, retry: int) -> None:
+    """Serve until killed; print READY."""
     settings = configuration()
-    plain, retry = free_port(), free_port()
     for address in ("127.0.0.1", "::1"):
         await serve(address, plain, configuration=settings)
         await serve(address, retry, configuration=settings, retry=True)
     print("READY", flush=True)
-    print(plain, retry, flush=True)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*map(int, sys.argv[1:])))
