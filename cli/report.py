@@ -89,13 +89,12 @@ def _page(
 
     _confine_page(out, figures)
     from reports import chosen_run
-    from reports.page import page  # imported after confinement: numpy starts threads
+    from reports.page import content, page  # imported after confinement: numpy starts threads
 
     with interrupt.exit_on_sigint(), open_store() as store:
-        if run in (None, chosen_run.NEWEST):
-            choice = chosen_run.newest(store, chosen_run.PROBES)
-            run = _announced_run(choice) if choice else None
-        gathered = page.collect(store, run, vantage, day)
+        named = run if run != chosen_run.NEWEST else None
+        choice = chosen_run.Choice(named) if named else content.newest(store)
+        gathered = page.collect(store, _announced_run(choice), vantage, day) if choice else None
     if gathered is None:
         terminal.echo("the store has no run, so the page is empty", err=True)
     elif gathered.coverage.missing:
@@ -252,7 +251,8 @@ def handshakes(run: str, part: str | None, output_format: str) -> None:
     from reports.page import handshake_tables as made
 
     with interrupt.exit_on_sigint(), open_store() as store:
-        run, found = made.collect(store, _announced_run(chosen_run.choose(store, run, chosen_run.HANDSHAKES)))
+        run = _announced_run(chosen_run.choose(store, run, chosen_run.HANDSHAKES))
+        found = made.collect(store, run)
     if output_format == "table":
         sys.stdout.write(made.text(run, found, part, terminal=sys.stdout.isatty()))
     else:

@@ -50,7 +50,7 @@ def published() -> list[Value]:
 
 
 def collect(store: Store, run: str) -> list[Value]:
-    """Return a run's values in the store (an id, or `newest`); empty without rows of tcp_option."""
+    """Return the values of the run with the id `run` in the store; empty without rows of tcp_option."""
     values = []
     for row in query.rows(store, "tcp_option_shares", {"run": run}):
         name = f"{row['vantage']} {row['counted_by']}"

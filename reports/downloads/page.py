@@ -51,8 +51,7 @@ class DownloadsContent:
 
 
 def collect(store: Store, run: str) -> DownloadsContent:
-    """Collect the content about `run` (an id, or `newest`). UsageError if it has no successful download."""
-    run = tables.chosen(store, run)
+    """Collect the content about the run with the id `run`. UsageError if it has no successful download."""
     values = [*tables.collect(store, run), *tables.published()]
     about = ask(store, "run", run=run)
     return DownloadsContent(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import UsageError
-from reports import chosen_run, published_values, query, question
+from reports import published_values, query, question
 from reports.numbers import bootstrap
 from schemas import sql
 from store import Store
@@ -79,8 +79,7 @@ def published() -> list[Value]:
 
 
 def collect(store: Store, run: str) -> list[Value]:
-    """Return a run's values in the store (an id, or `newest`). UsageError if it has no download."""
-    run = chosen(store, run)
+    """Return the values of the run with the id `run` in the store. UsageError if it has no download."""
     first, second = (query.rows(store, name, {"run": run}) for name in ("anrw_table1", "anrw_table2"))
     if not first and not second:
         raise UsageError(
@@ -88,11 +87,6 @@ def collect(store: Store, run: str) -> list[Value]:
             "it must be loaded (firstflight load RUN)"
         )
     return [*_table1(first), *_table2(second, intervals(store, run))]
-
-
-def chosen(store: Store, run: str) -> str:
-    """Return a run's id; `newest`: the newest with downloads. UsageError if no run has downloads."""
-    return chosen_run.choose(store, run, chosen_run.DOWNLOADS).run
 
 
 def intervals(store: Store, run: str) -> dict[str, bootstrap.Interval | None]:

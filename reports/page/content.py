@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from firstflight.errors import UsageError
-from reports import published_values
+from reports import chosen_run, published_values
+from reports.chosen_run import Choice
 from reports.figures import ack_delay, delay, first_pto, pto
 from reports.page import advice, coverage, handshakes, provenance
 from reports.question import QueryAnswer, ask, run_rendered
@@ -110,17 +111,19 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
     )
 
 
-def newest(store: Store) -> str | None:
-    """Return a page's default run: the newest that sent probes, else the newest."""
+def newest(store: Store) -> Choice | None:
+    """Return a page's default run: the newest that sent probes, else the newest. Errors as in chosen_run."""
+    choice = chosen_run.newest(store, chosen_run.PROBES)
+    if choice:
+        return choice
     database = store.dialect.database
     for question in (
-        f"SELECT run FROM {database}.newest_run",
         f"SELECT run FROM {database}.run ORDER BY started_at DESC, run DESC LIMIT 1",
         f"SELECT run FROM {database}.probe_day_all ORDER BY run DESC LIMIT 1",
     ):
         found = store.rows(question)
         if found:
-            return str(found[0]["run"])
+            return Choice(str(found[0]["run"]))
     return None
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from firstflight.errors import UsageError
 from firstflight.system.terminal import visible
-from reports import chosen_run
 from reports.page import handshakes
 from reports.page.handshakes import Handshakes
 from reports.tables.columns import PrintedColumn, table_text
@@ -20,19 +19,15 @@ _QUARTILES = "_quartiles_us"
 _LONGEST = 60  # characters of external text, so that a line in a table stays one line
 
 
-def collect(store: Store, run: str) -> tuple[str, Handshakes]:
-    """Return the id of `run` (an id, or `newest`: the newest with handshakes), and its handshakes.
-
-    UsageError if the store has no handshake of the run.
-    """
-    run = chosen_run.choose(store, run, chosen_run.HANDSHAKES).run
+def collect(store: Store, run: str) -> Handshakes:
+    """Return the handshakes of the run with the id `run`. UsageError if the store has none."""
     found = handshakes.collect(store, run)
     if found is None:
         raise UsageError(
             f"run {run} has no handshake in the store: its settings need [handshake] enabled, and it must be "
             "loaded (firstflight load RUN)"
         )
-    return run, found
+    return found
 
 
 def rows(run: str, found: Handshakes, part: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from firstflight.errors import UsageError
 from firstflight.system import files
+from reports.chosen_run import Choice
 from reports.figures import ack_delay, delay, first_pto, pto, style
 from reports.numbers import bootstrap
 from reports.page import content, handshakes, html
@@ -28,8 +29,8 @@ def collect(
     UsageError if the store lacks tables, or has no data for that run, vantage point and day.
     """
     try:
-        run_id = run or content.newest(store)
-        return content.collect(store, run_id, vantage, day) if run_id else None
+        choice = Choice(run) if run else content.newest(store)
+        return content.collect(store, choice.run, vantage, day) if choice else None
     except StoreError as error:
         if error.code == UNKNOWN_TABLE:
             raise UsageError(

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from firstflight.errors import UsageError
-from reports import chosen_run, published_values, question
+from reports import published_values, question
 from reports.numbers import bootstrap
 from schemas import sql
 from store import Store
@@ -69,13 +69,12 @@ class Table1:
 
 def collect(
     store: Store,
-    run: str | None = None,
+    run: str,
     *,
     resamples: int = bootstrap.RESAMPLES,
     seed: int = bootstrap.SEED,
 ) -> Table1:
-    """Collect Table 1 of `run` (`None`: the newest in the store). UsageError if it has no such probes."""
-    run = chosen_run.choose(store, run, chosen_run.PROBES).run
+    """Collect Table 1 of the run with the id `run`. UsageError if the store has none of its probes."""
     found = store.rows(
         f"SELECT uniqExact(vantage) AS vantages, uniqExact(repetition) AS repetitions "
         f"FROM {store.dialect.database}.quic_probe WHERE run = {{run:String}}",

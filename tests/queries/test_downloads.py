@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from firstflight.errors import UsageError
+from reports import chosen_run
 from reports.downloads import tables
 from store import open_store
 from store.load import loader
@@ -200,14 +201,13 @@ def test_the_newest_run_is_the_newest_with_downloads(tmp_path: Path) -> None:
     ]
     loader.load_files(paths)
     with open_store() as store:
-        assert tables.chosen(store, "newest") == later
-        assert tables.chosen(store, RUN) == RUN
-        assert tables.collect(store, "newest") == tables.collect(store, later)
+        assert chosen_run.choose(store, "newest", chosen_run.DOWNLOADS).run == later
+        assert chosen_run.choose(store, RUN, chosen_run.DOWNLOADS).run == RUN
 
 
 def test_a_store_without_downloads() -> None:
     with open_store() as store, pytest.raises(UsageError, match="has no download: run a campaign with"):
-        tables.collect(store, "newest")
+        chosen_run.choose(store, "newest", chosen_run.DOWNLOADS)
 
 
 def test_a_run_without_downloads(tmp_path: Path) -> None:

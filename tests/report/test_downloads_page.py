@@ -97,7 +97,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadsPage]:
             migrate.migrate(store)
         loader.load_files(paths)
         with open_store() as store:
-            gathered = page.collect(store, "newest")
+            gathered = page.collect(store, RUN)
     yield DownloadsPage(every, url, gathered, page.write(gathered, folder / "page"))
 
 

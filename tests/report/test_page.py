@@ -408,6 +408,6 @@ def test_a_store_without_tables_is_one_sentence(place: Path) -> None:
 
     with open_store(write=True) as store:
         assert migrate.applied(store) == []
-        with pytest.raises(UsageError, match="lacks tables of the page: run `firstflight db migrate`"):
+        with pytest.raises(UsageError, match=r"lacks tables or views .*`firstflight db migrate`"):
             page.collect(store)
     assert place.is_dir()

@@ -120,7 +120,7 @@ def test_a_name_probed_again_is_one_name_and_all_its_probes(tmp_path: Path) -> N
         {"domains": 2, "iack_domains": 1, "iack_share": 0.5, "counted": 4, "instant": 2}
     ]
     with open_store() as store:
-        table = table1.collect(store)
+        table = table1.collect(store, RUN)
         (share,) = query.rows(store, "iack_share")
         (view,) = store.rows("SELECT domains, iack_share_max FROM table1")
     (row,) = table.rows
