@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -29,9 +31,13 @@ def pass_through(program: str) -> NativeCommand:
     @click.command(cls=NativeCommand, program=program)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> None:
-        path = find(program)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.execv(path, [program, *arguments])
+        become(find(program), program, arguments)
 
     return command
+
+
+def become(path: Path, program: str, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process with the program in the file `path`, which gets the name `program`."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(path, [program, *arguments])

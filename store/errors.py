@@ -35,7 +35,6 @@ class DiskFull(OutputError):
     """The store's disk is full. The next load removes incomplete rows."""
 
 
-SYNTAX_ERROR = 62
 UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 READONLY = 164

@@ -92,14 +92,6 @@ def no_tables_message(where: object) -> str:
     )
 
 
-def has_password(url: str) -> bool:
-    """Return whether `url` contains a password, so that it must never be stored."""
-    try:
-        return url.partition(":")[0] in SCHEMES and (bool(urlsplit(url).password) or _is_cut(url))
-    except ValueError:
-        return True
-
-
 def _is_cut(url: str) -> bool:
     """Return whether user or password have a character that closes this part of a URL (RFC 3986 3.2.1)."""
     split = _PARTS.fullmatch(url)

@@ -25,8 +25,6 @@ HERE = Path(__file__).parents[1] / "peers"
 RESOLVER = "127.0.0.1"
 CONCURRENCY = 256
 NAMES = 100_000
-# Peers are slower, so they get fewer names.
-PEER_NAMES = 20_000
 # Names per CPU second.
 LIMIT = 25_000
 

@@ -116,7 +116,7 @@ def _page_queries(address: str) -> dict[str, tuple[str, ...]]:
 
 def _clients(pid: int, address: str, number: int) -> int:
     """Let clients reload the overview; print the server's memory before, between and after the reloads."""
-    resident = [_resident_mb(pid)]
+    resident = [process.resident_mb(pid)]
     for _ in range(2):
         threads = [
             threading.Thread(target=lambda: [_get(address, "/") for _ in range(_RELOADS)])
@@ -126,7 +126,7 @@ def _clients(pid: int, address: str, number: int) -> int:
             thread.start()
         for thread in threads:
             thread.join()
-        resident.append(_resident_mb(pid))
+        resident.append(process.resident_mb(pid))
     shown = ", ".join(f"{size_mb:.0f}" for size_mb in resident)
     print(
         f"{number} clients, {_RELOADS} reloads each, twice: the server's memory {shown} MB; {process.load()}"
@@ -144,11 +144,6 @@ def _cost(pid: int, address: str, path: str) -> tuple[float, float]:
 def _family_cpu_s(pid: int) -> float:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(process.cpu_s(member) for member in [pid, *map(int, children)])
-
-
-def _resident_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
 
 
 def _get(address: str, path: str, encoding: str = "gzip") -> tuple[float, bytes]:

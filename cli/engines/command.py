@@ -11,12 +11,12 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from cli.engines import arguments
-from cli.pass_through import NativeCommand
+from cli.pass_through import NativeCommand, become
 from firstflight.errors import UsageError
 from firstflight.system import terminal
 from firstflight.system.binaries import find
@@ -56,7 +56,7 @@ def engine(
             call.check_list_of_addresses()
             if call.for_people and (kind == "dns_answer" or not read.names):
                 sys.exit(call.in_text(read.without("--format"), read.names, 0))
-        _exec(path, program, prepared.arguments)
+        become(path, program, prepared.arguments)
 
     return command
 
@@ -234,9 +234,3 @@ def _kept_input() -> Path:
         kept.seek(0)
         os.dup2(kept.fileno(), 0)
     return Path("/dev/stdin")
-
-
-def _exec(path: Path, program: str, given: Sequence[str]) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(path, [program, *given])

@@ -95,6 +95,5 @@ def _checked(check: Callable[[str], str]) -> AfterValidator:
 
 
 RelativeName = Annotated[str, _checked(relative)]
-FileName = Annotated[str, _checked(component)]
 Sha256 = Annotated[str, _checked(sha256)]
 RunId = Annotated[str, _checked(run_id)]

@@ -50,8 +50,7 @@ def read(store: Store, kind: records.Kind, unit: dict[str, Any]) -> Iterator[pa.
 def run_row(store: Store, run: str) -> dict[str, Any] | None:
     """Return manifest and settings (JSON texts) of a run, with the name; `None` if the store lacks it."""
     found = store.rows(
-        f"SELECT run, name, state, started_at, tool_version, manifest, settings "
-        f"FROM {store.dialect.database}.run WHERE run = {{run:String}}",
+        f"SELECT name, manifest, settings FROM {store.dialect.database}.run WHERE run = {{run:String}}",
         {"run": run},
     )
     return found[0] if found else None

@@ -25,8 +25,6 @@ from testbed.trials.cell_rows import by_cell, column, done, median_ms, median_of
 from testbed.trials.trial_row import Row
 
 WITHIN = 0.1
-HEADERS_BYTES = model.ETHERNET_BYTES + 20 + 8
-"""Headers of Ethernet, IPv4 and UDP."""
 
 
 class AckAsymmetry(Experiment):
@@ -94,9 +92,9 @@ def second_half(packets: Sequence[Packet]) -> Late | None:
     if not half or half[-1]["time_ns"] <= half[0]["time_ns"]:
         return None
     begin_ns, end_ns = half[0]["time_ns"], half[-1]["time_ns"]
-    sizes = [packet["datagram_size"] + HEADERS_BYTES for packet in half]
+    sizes = [packet["datagram_size"] + model.HEADERS_BYTES for packet in half]
     back = [
-        packet["datagram_size"] + HEADERS_BYTES
+        packet["datagram_size"] + model.HEADERS_BYTES
         for packet in datagrams.values()
         if packet["from_client"] and begin_ns <= packet["time_ns"] <= end_ns
     ]

@@ -17,6 +17,7 @@ from reports.tables.columns import PrintedColumn
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.measures import Measure, Results
+from testbed.measures.acknowledgements.model import HEADERS_BYTES
 from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
@@ -27,7 +28,6 @@ _FIRST, _ROUNDS = 10, 6
 """Datagrams of the first round trip in slow start (RFC 9002, 7.2); round trips of a transfer of 1 MB."""
 _FULL_BYTES = 1000
 """Minimum UDP payload in a full data datagram; ACKs and the end of a stream are smaller."""
-_HEADERS_BYTES = 14 + 20 + 8
 _WITHIN = 0.1
 _LEAST = 2
 """The ratio to compare with."""
@@ -150,7 +150,7 @@ def _times(folder: Path, ended: Sequence[Row]) -> list[list[float]]:
 def _rounds(
     cell: Cell, rows: Sequence[Row], times: Sequence[list[float]], least: Sequence[list[float]] | None
 ) -> Iterator[Round]:
-    packet_ms = 8 * (1200 + _HEADERS_BYTES) / 1000 / cell.rate_mbit
+    packet_ms = 8 * (1200 + HEADERS_BYTES) / 1000 / cell.rate_mbit
     # Round trips with ACKs that release more packets, until the packets fill the path.
     most = max(0, math.floor(math.log2(cell.rtt_ms / packet_ms / _FIRST)))
     for place, packets in enumerate(marks(), start=1):

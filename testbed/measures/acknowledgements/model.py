@@ -5,6 +5,8 @@ from __future__ import annotations
 BY_TIMER = 0.5
 """The paper's α: the mean share of the ratio's packets that an ACK by the timer acknowledges."""
 ETHERNET_BYTES = 14
+HEADERS_BYTES = ETHERNET_BYTES + 20 + 8
+"""Headers of Ethernet, IPv4 and UDP."""
 
 
 def acks(packets: float, ratio: float, by_timer: float) -> float:
