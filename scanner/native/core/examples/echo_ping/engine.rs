@@ -1,4 +1,4 @@
-//! The loop: receive, expire, send, write, wait.
+//! The work that the core's loop calls: receive, expire, send, write, wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use firstflight_core::Failure;
 use firstflight_core::clock::{Clock, Mono, Stamp, wall};
 use firstflight_core::egress::{BATCH, Class, Egress};
+use firstflight_core::progress::Progress;
 use firstflight_core::receive::{Event, Receiver};
-use firstflight_core::records::{Tally, Writer};
-use firstflight_core::signals::Signals;
+use firstflight_core::records::Writer;
+use firstflight_core::run::{self, FinishedRun, State};
 use firstflight_core::targets::{Backlog, TargetList, TargetRef};
 use firstflight_core::timers::Timers;
 
-use crate::record::{Outcome, Ping};
+use crate::record::{Counts, Outcome, Ping};
 
 /// Longest sleep. The engine notices signals after it.
 const LONGEST_WAIT: Mono = 50_000_000;
@@ -36,7 +37,9 @@ pub struct Engine {
     clock: Clock,
     waiting: Waiting,
     windows: Timers<u32>,
-    tally: Tally<Outcome>,
+    counts: Counts,
+    progress: Progress,
+    stopping: bool,
 }
 
 impl Engine {
@@ -48,7 +51,8 @@ impl Engine {
         list: Arc<TargetList>,
         clock: Clock,
         timeout: Duration,
-        tally: Tally<Outcome>,
+        counts: Counts,
+        progress: Progress,
     ) -> Result<Engine, Failure> {
         Ok(Engine {
             receiver: Receiver::new(egress.ports(), clock)?,
@@ -59,32 +63,15 @@ impl Engine {
             clock,
             waiting: Waiting::new(),
             windows: Timers::new(timeout.as_nanos() as Mono),
-            tally,
+            counts,
+            progress,
+            stopping: false,
         })
     }
 
-    /// Pings all targets. Returns the counts, and whether a signal stopped the run.
-    pub fn run(mut self, signals: &Signals) -> Result<(Tally<Outcome>, bool), Failure> {
-        loop {
-            let stopping = signals.stop();
-            if self.waiting.is_empty() && (stopping || self.backlog.is_empty())
-                || signals.stop_now()
-                || self.writer.has_failed()
-            {
-                break;
-            }
-            let drained = self.receive();
-            self.expire(drained);
-            if !stopping {
-                self.send();
-            }
-            self.writer.submit();
-            self.wait(stopping);
-        }
-        self.tally.not_done = (self.backlog.len() + self.waiting.len()) as u64;
-        let interrupted = signals.stop();
-        self.writer.finish()?;
-        Ok((self.tally, interrupted))
+    /// Returns whether more targets may be pinged.
+    fn may_send(&self) -> bool {
+        !self.stopping && !self.writer.is_behind()
     }
 
     fn receive(&mut self) -> Mono {
@@ -182,20 +169,91 @@ impl Engine {
 
     fn record(&mut self, target: u32, outcome: Outcome, round_trip_us: Option<i64>) {
         let sent = !matches!(outcome, Outcome::Blocked | Outcome::SendFailed);
-        self.tally.record(outcome, sent);
+        self.counts.0.record(outcome, sent);
         self.writer.push(Ping {
             target: TargetRef::Listed(target),
             outcome,
             round_trip_us,
         });
     }
+}
 
-    fn wait(&self, stopping: bool) {
+impl run::Engine for Engine {
+    type Counts = Counts;
+    type Record = Ping;
+
+    /// There is no feed.
+    fn read_feed(&mut self) -> bool {
+        false
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    fn is_done(&self) -> bool {
+        (self.stopping || self.backlog.is_empty()) && self.waiting.is_empty()
+    }
+
+    fn pass(&mut self) {
+        let drained = self.receive();
+        self.expire(drained);
+        if self.may_send() {
+            self.send();
+        }
+        self.writer.submit();
+    }
+
+    fn wait(&mut self) {
         let now = self.clock.now();
-        let next_new = self.backlog.next_at().filter(|_| !stopping);
+        let next_new = self.backlog.next_at().filter(|_| self.may_send());
         let next_new = next_new.map(|at| at.max(self.egress.next_new()));
         let due = [next_new, self.windows.next(), Some(now + LONGEST_WAIT)];
         let due = due.into_iter().flatten().min().unwrap_or(now);
         self.receiver.wait(due.saturating_sub(now));
+    }
+
+    fn state(&self) -> State {
+        State {
+            now: self.clock.now(),
+            done: self.counts.0.records(),
+            left: self.backlog.len(),
+            in_flight: self.waiting.len(),
+            is_ending: self.stopping || self.backlog.is_empty(),
+            is_behind: self.writer.is_behind(),
+            trust: self.egress.policy().trust(),
+            room: usize::MAX,
+            next_target: self.backlog.next_at(),
+            next_new: self.egress.next_new(),
+        }
+    }
+
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+
+    fn has_failed(&self) -> bool {
+        self.writer.has_failed()
+    }
+
+    fn broken(&self) -> Option<Failure> {
+        None
+    }
+
+    fn end(self) -> FinishedRun<Counts, Ping> {
+        let mut counts = self.counts;
+        counts.0.not_done = (self.backlog.len() + self.waiting.len()) as u64;
+        FinishedRun {
+            counts,
+            highest: self.egress.highest(),
+            lists: self.egress.policy().followed(),
+            progress: self.progress,
+            writer: self.writer,
+            failure: None,
+        }
     }
 }

@@ -19,17 +19,19 @@ use clap::Parser;
 use firstflight_core::clock::Clock;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::inputs::{InputOptions, Lists};
+use firstflight_core::progress::Progress;
 use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::{
     OutputOptions, Outputs, Tally, Writer, leave_out_answered, summary,
 };
+use firstflight_core::run;
 use firstflight_core::signals::Signals;
 use firstflight_core::targets::Backlog;
 use firstflight_core::{Failure, random};
 use rand_chacha::rand_core::Rng;
 
 use engine::Engine;
-use record::{Columns, Outcome};
+use record::{Columns, Counts, Outcome};
 
 /// Sends an echo request to each target on this machine.
 #[derive(Parser)]
@@ -57,7 +59,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    match ping(&Options::parse()) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             eprintln!("ping: {failure}");
@@ -66,7 +68,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<u8, Failure> {
+fn ping(options: &Options) -> Result<u8, Failure> {
     let source = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
     let Lists { policy, targets } = Lists::read(&InputOptions {
         name: "ping",
@@ -106,6 +108,7 @@ fn run(options: &Options) -> Result<u8, Failure> {
         None,
         list.len(),
     );
+    let progress = Progress::new("ping", Some(list.len() as u64), None);
     let engine = Engine::new(
         Backlog::new(list.clone(), limits),
         Egress::new(policy, ports, (options.rate, 1), clock),
@@ -113,12 +116,14 @@ fn run(options: &Options) -> Result<u8, Failure> {
         list,
         clock,
         Duration::from_millis(options.timeout_ms),
-        tally,
+        Counts(tally),
+        progress,
     )?;
-    let (tally, interrupted) = engine.run(&signals)?;
+    let result = run::run(engine, &signals);
+    result.written?;
     if let Some(path) = &options.summary {
-        summary::write(&tally, path)?;
+        summary::write(&result.counts, path)?;
     }
-    tally.check()?;
-    Ok(if interrupted { 130 } else { 0 })
+    result.counts.0.check()?;
+    Ok(if result.interrupted { 130 } else { 0 })
 }

@@ -6,8 +6,9 @@ use arrow_array::builder::{PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use firstflight_core::conclusion::Counted;
 use firstflight_core::outcomes;
-use firstflight_core::records::{self, Record};
+use firstflight_core::records::{self, Record, Tally};
 use firstflight_core::targets::{Target, TargetRef};
 use serde::Serialize;
 
@@ -18,6 +19,23 @@ outcomes! {
         Timeout = "timeout",
         SendFailed = "send_failed",
         Blocked = "blocked",
+    }
+}
+
+/// The counts of a run.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub struct Counts(pub Tally<Outcome>);
+
+impl Counted for Counts {
+    type Outcome = Outcome;
+
+    fn tally(&self) -> &Tally<Outcome> {
+        &self.0
+    }
+
+    fn missing_stamps(&self) -> (u64, u64) {
+        (0, 0)
     }
 }
 
