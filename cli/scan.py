@@ -117,9 +117,9 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
     from firstflight.egress.permitted import Permitted
 
     permitted = Permitted(context.params["blocklists"], context.params["optouts"], context.params["allow"])
-    if permitted.is_followed:
+    if engine == "qscanner" and permitted.is_followed:
         raise UsageError(
-            f"{engine} reads lists only at its start, but the list of FIRSTFLIGHT_OPTOUT changes: "
+            "qscanner has a list of targets, but the list of FIRSTFLIGHT_OPTOUT changes: "
             "nothing was sent; scan from a machine that is not a vantage point of a site"
         )
     (_sweep if engine == "zmap" else _handshakes)(context, permitted)

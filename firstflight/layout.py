@@ -191,6 +191,10 @@ class RunLayout:
         """Return the path of the resolve stage's record file."""
         return self.stage("resolve", key) / "dns_answer.parquet"
 
+    def scan_answer(self, key: StageKey) -> Path:
+        """Return the path of the scan stage's record file."""
+        return self.stage("scan", key) / "scan_answer.parquet"
+
     def quic_probe(self, key: StageKey) -> Path:
         """Return the path of the probe stage's record file."""
         return self.stage("probe", key) / "quic_probe.parquet"

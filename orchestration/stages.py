@@ -168,6 +168,16 @@ STAGES: tuple[Stage, ...] = (
         outline="scanner.resolve.outline:outline",
     ),
     Stage(
+        "scan",
+        "scanner.external.stage",
+        Scope.KEY,
+        SCAN,
+        sends=True,
+        enabled_by="scan",
+        kinds=("scan_answer",),
+        outline="scanner.external.outline:outline",
+    ),
+    Stage(
         "probe",
         "scanner.first_answer.stage",
         Scope.KEY,

@@ -18,6 +18,15 @@ name = "here"
 """
 
 
+# Overrides that enable a scan, which needs more than `enabled`.
+SCAN = (
+    "scan.enabled=true",
+    "scan.networks=['10.0.0.0/24']",
+    "scan.ownership=ours",
+    "probe.allow_net=['10.0.0.0/8']",
+)
+
+
 def write(folder: Path) -> Path:
     """Write the settings and the files that they name into `folder`; return the settings file."""
     (folder / "names.csv").write_text("example.org\n")

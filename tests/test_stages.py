@@ -25,7 +25,7 @@ from tests import minimal
 
 RUN = "20261120T063905Z-a1b2c3"
 KEY = StageKey(RUN, "hamburg", 2)
-KNOWN = {"resolve", "probe", "handshake", "calibrate", "tcp_options", "download", "watch", "dissect"}
+KNOWN = {"resolve", "scan", "probe", "handshake", "calibrate", "tcp_options", "download", "watch", "dissect"}
 
 
 @pytest.mark.parametrize("stage", stages.STAGES, ids=stages.names())
@@ -45,6 +45,7 @@ def test_help_names_all_stages() -> None:
 def test_a_dry_run_announces_all_that_is_sent(tmp_path: Path) -> None:
     sending = stages.at_vantage(RunPlan.SCAN)
     enabled = [f"{stage.enabled_by}.enabled=true" for stage in sending if stage.enabled_by]
+    enabled += minimal.SCAN
     path = minimal.write(tmp_path)
     for changes in ([], enabled):
         in_force, _ = settings.load(path, ["resolve.resolver=192.0.2.1", *changes])
@@ -90,7 +91,7 @@ def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
         (
             RunPlan.SCAN,
             None,
-            ["resolve", "probe", "handshake", "calibrate", "tcp_options", "download"],
+            ["resolve", "scan", "probe", "handshake", "calibrate", "tcp_options", "download"],
             ["dissect"],
         ),
         (RunPlan.SCAN, {"capture": False, "tcp_options": True}, ["resolve", "probe", "tcp_options"], []),
@@ -117,7 +118,7 @@ def test_the_order_of_a_plan(
 
     assert names(stages.at_vantage(plan, found)) == sending
     assert names(stages.processing(plan, found)) == later
-    assert names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
+    assert names(stages.measuring(plan, found)) == [n for n in sending if n not in ("resolve", "scan")]
     mains = {RunPlan.SCAN: "probe", RunPlan.WATCH: "watch", RunPlan.SURVEY: "tcp_options"}
     mains[RunPlan.DOWNLOADS] = "download"
     assert stages.main(plan).name == mains[plan]

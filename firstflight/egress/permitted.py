@@ -171,6 +171,17 @@ class Permitted:
         blocked = self._blocked_ipv4()
         return [part for first, last in spans for part in _without(first, last, blocked)]
 
+    def special_ipv4(self, spans: Iterable[Span]) -> list[Span]:
+        """Return the parts of IPv4 ranges in special-purpose networks that are not allowed."""
+        special = _Ranges([*self._platform[4].spans, *self._special[4].spans]).spans
+        parts = [
+            (max(first, low), min(last, high))
+            for first, last in spans
+            for low, high in special
+            if low <= last and first <= high
+        ]
+        return [part for low, high in parts for part in _without(low, high, self._allowed[4].spans)]
+
     def blocked_ipv4(self) -> list[str]:
         """Return all IPv4 networks that may not be contacted, as sorted CIDR prefixes."""
         return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from firstflight.settings import SampledNames
+from firstflight.settings import SampledNames, Settings
 
 IPV6_UDP_BYTES = 48
 """Size of an IPv6 header and a UDP header (RFC 8200, RFC 768)."""
@@ -90,6 +90,12 @@ def sampled_names(sample: SampledNames, names: int) -> int:
     """Return the approximate maximum number of sampled names. The sample is random."""
     share = math.ceil(names * sample.share)
     return share if sample.limit is None else min(share, sample.limit)
+
+
+def sampled_targets(sample: SampledNames, settings: Settings, names: int) -> int:
+    """Return the approximate maximum number of addresses of sampled names, and of those that a scan finds."""
+    named = sampled_names(sample, names) * len(settings.probe.families)
+    return named + sampled_names(sample, settings.scan.addresses)
 
 
 def sampling_text(sample: SampledNames, names: int | None) -> str:

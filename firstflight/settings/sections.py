@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,6 +35,7 @@ from firstflight.settings.types import (
     PathSetting,
     PortRange,
     Rate,
+    ScanNetwork,
     StoreUrl,
     VantageName,
     WeightedResolver,
@@ -229,6 +231,37 @@ class Resolve(Section):
     def longest_s(self) -> float:
         """Return the maximum seconds to resolve one name, including the check that a resolver answers."""
         return (CHECK_ATTEMPTS + self.attempts) * self.timeout_s
+
+
+class Scan(Section):
+    """Networks that ZMap scans for QUIC servers; [probe] has the port, the source ports and the lists."""
+
+    # Whether to scan the networks before the probes, and to contact the addresses that answer without a name.
+    enabled: bool = False
+    # IPv4 networks to scan, of /8 or smaller; you must own them or have permission.
+    networks: tuple[ScanNetwork, ...] = ()
+    # Who owns these networks, or permitted the scan.
+    ownership: str = ""
+    # Datagrams per second and vantage point; fewer if probe.per_prefix_rate requires it.
+    rate: float = Field(default=20, ge=1, le=10_000)
+    # Seconds to wait for late answers.
+    cooldown_s: int = Field(default=8, ge=1, le=600)
+
+    @model_validator(mode="after")
+    def _is_owned(self) -> Scan:
+        if self.enabled and not self.networks:
+            raise ValueError("`enabled` needs `networks`: name the networks that you own or may scan")
+        if self.enabled and not self.ownership.strip():
+            raise ValueError(
+                "`networks` needs `ownership`: say who owns these networks, or permitted the scan"
+            )
+        return self
+
+    @property
+    def addresses(self) -> int:
+        """The number of addresses to scan; 0 if the scan is not enabled."""
+        networks = map(ipaddress.IPv4Network, self.networks if self.enabled else ())
+        return sum(network.num_addresses for network in ipaddress.collapse_addresses(networks))
 
 
 InitialSize = Annotated[int, Field(ge=1200, le=1472)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from datetime import date as Date
 from pathlib import Path
@@ -70,10 +71,25 @@ def _lab_network(text: str) -> str:
     return text
 
 
+def _scan_network(text: str) -> str:
+    """Validate an IPv4 network to scan. A network larger than /8 has no single owner."""
+    network = ipaddress.ip_network(text)
+    if not isinstance(network, ipaddress.IPv4Network):
+        raise ValueError(f"{text} is no IPv4 network: ZMap only scans IPv4")
+    if network.prefixlen < 8:
+        raise ValueError(f"{text} is larger than /8: name the networks that you own or may scan")
+    return str(network)
+
+
 def _is_inside(network: IPNetwork, outer: IPNetwork) -> bool:
     if isinstance(network, ipaddress.IPv4Network):
         return isinstance(outer, ipaddress.IPv4Network) and network.subnet_of(outer)
     return isinstance(outer, ipaddress.IPv6Network) and network.subnet_of(outer)
+
+
+def is_in(network: str, outer: Iterable[str]) -> bool:
+    """Return whether a network is inside one of the networks `outer`."""
+    return any(_is_inside(ipaddress.ip_network(network), ipaddress.ip_network(text)) for text in outer)
 
 
 def _port_range(text: str) -> str:
@@ -168,6 +184,7 @@ PortRange = Annotated[str, AfterValidator(_port_range)]
 Address = Annotated[str, AfterValidator(_address)]
 WeightedResolver = Annotated[str, AfterValidator(_weighted_resolver)]
 LabNetwork = Annotated[str, AfterValidator(_lab_network)]
+ScanNetwork = Annotated[str, AfterValidator(_scan_network)]
 HostName = Annotated[str, AfterValidator(_name)]
 Contact = Annotated[str, AfterValidator(_contact)]
 StoreUrl = Annotated[str, AfterValidator(_store_url)]

@@ -21,6 +21,7 @@ from firstflight.settings.sections import (
     Network,
     Probe,
     Resolve,
+    Scan,
     Section,
     Store,
     Targets,
@@ -28,6 +29,7 @@ from firstflight.settings.sections import (
     Vantage,
     Watch,
 )
+from firstflight.settings.types import is_in
 from firstflight.shard import WHOLE, Shard
 from firstflight.suggestion import did_you_mean
 
@@ -39,6 +41,7 @@ class Settings(Section):
     targets: Targets
     as_data: AsData
     resolve: Resolve = Resolve()
+    scan: Scan = Scan()
     probe: Probe = Probe()
     handshake: Handshake = Handshake()
     calibrate: Calibrate = Calibrate()
@@ -108,6 +111,20 @@ class Settings(Section):
             if vantage.shards > 1 and last - first + 1 < 2 * vantage.shards:
                 raise ValueError(
                     f"{vantage.shards} shards of {vantage.name} need two ports each, not {first}-{last}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _may_scan(self) -> Settings:
+        if self.scan.enabled and 4 not in self.probe.families:
+            raise ValueError(
+                "scan.enabled needs IPv4, but probe.families lacks 4: add it, or disable the scan"
+            )
+        for network in self.scan.networks if self.scan.enabled else ():
+            if not self.campaign.contact.strip() and not is_in(network, self.probe.allow_net):
+                raise ValueError(
+                    f"campaign.contact is empty, but scan.networks has {network}, which is not in "
+                    "probe.allow_net: say how operators can reach you"
                 )
         return self
 

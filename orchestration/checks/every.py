@@ -89,6 +89,7 @@ def _of_vantage(settings: Settings, vantage: Vantage, *, is_new: bool, may_send:
     yield interface.stamps(vantage)
     if is_new:
         yield machine.ports(settings, vantage)
-    if (forwarding := machine.forwarding(settings)) is not None:
-        yield forwarding
+    for finding in (machine.forwarding(settings), machine.zmap(settings)):
+        if finding is not None:
+            yield finding
     yield network.resolver(settings, may_send=may_send)

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from firstflight import capture
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, OutputError, UsageError
 from firstflight.run.run import runs_root
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries, netns, open_files
 from orchestration import stages
 from orchestration.checks.finding import Finding, failed, ok, warning
+from scanner.external import stage as scan
 
 ENOUGH_FREE_BYTES = 5 << 30
 """Enough for most campaigns. The space that a campaign needs depends on its number of names."""
@@ -26,7 +28,7 @@ RECEIVE_BUFFER_BYTES = 8 << 20
 _RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _STATUS = Path("/proc/self/status")
-_CAP_NET_ADMIN = 12
+_CAP_NET_ADMIN, _CAP_NET_RAW = 12, 13
 
 
 def disk() -> Finding:
@@ -112,6 +114,23 @@ def forwarding(settings: Settings) -> Finding | None:
         return ok(name, "this machine forwards IPv4, as namespaces with TCP settings need")
     text = "this machine does not forward IPv4, which namespaces with TCP settings need"
     return failed(name, text, cure) if settings.download.enabled else warning(name, text, cure)
+
+
+def zmap(settings: Settings) -> Finding | None:
+    """Return whether ZMap can scan the networks of `[scan]` from here; `None` if no scan is enabled."""
+    name = "zmap"
+    if not settings.scan.enabled:
+        return None
+    path = shutil.which(name)
+    if path is None:
+        return failed(name, "ZMap is not in PATH", "install it (`apt-get install zmap`)")
+    try:
+        scan.check_networks(settings, Permitted((), (), settings.probe.allow_net))
+    except FirstflightError as error:
+        return failed(name, str(error).removesuffix("; nothing was sent"))
+    if not _has_capability(_CAP_NET_RAW):
+        return warning(name, "this process may not open raw sockets, as ZMap does", "run the scan as root")
+    return ok(name, path)
 
 
 def receive_buffer() -> Finding:

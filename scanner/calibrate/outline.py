@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from firstflight.run.outline import Known, Outline, sampled_names, sampling_text
+from firstflight.run.outline import Known, Outline, sampled_targets, sampling_text
 from firstflight.settings import Settings, Vantage
 from scanner.driver.outline import handshake_traffic, probe_traffic
 
@@ -19,7 +19,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     sections = ("calibrate", "handshake")
     if known.names is None:
         return Outline((line,), sections=sections)
-    pairs = sampled_names(calibrate, known.names) * len(settings.probe.families)
+    pairs = sampled_targets(calibrate, settings, known.names)
     per_pair = probe_traffic(settings.probe, 1) + handshake_traffic(settings.handshake)
     return Outline(
         (line,), traffic=per_pair.times(pairs), seconds=_seconds(settings, pairs), sections=sections

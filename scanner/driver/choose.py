@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +46,16 @@ PLAN = pa.schema(
 def resolved(run: Run, key: StageKey, scratch: Path, *, promised: pa.Array | None = None) -> pa.Table:
     """Choose the addresses that the resolve stage found for `key`, as `choose` does with the run's settings.
 
-    Raise InputError if the names are not resolved.
+    The addresses that the scan stage found follow, without a name. Raise InputError if one of these stages
+    has not run.
     """
     probe = run.settings.probe
-    return choose(_dns_answer(run, key), probe.families, probe.all_addresses, scratch, promised=promised)
+    plan = choose(_dns_answer(run, key), probe.families, probe.all_addresses, scratch, promised=promised)
+    if not run.settings.scan.enabled:
+        return plan
+    scanned = _scanned(run.layout.scan_answer(key), FIRST_LINE + plan.num_rows)
+    named = (pa.Table.from_batches([batch]) for batch in plan.to_batches())
+    return mapped(chain(named, scanned), PLAN, scratch)
 
 
 def contacted_over_quic(run: Run, key: StageKey) -> pa.Array | None:
@@ -149,11 +155,22 @@ def _with_address(batch: pa.RecordBatch, families: Sequence[int]) -> pa.BooleanA
     return pc.and_(mask, pc.equal(batch["status"], "NOERROR"))
 
 
-def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _scanned(scan_answer: Path, line: int) -> Iterator[pa.Table]:
+    """Yield the addresses that answered a scan, without a name, numbered from `line`."""
+    if not scan_answer.is_file():
+        raise InputError(f"there is no {scan_answer}: run the scan stage first")
+    for batch in _batches(scan_answer, ["ip"], "scan"):
+        count = batch.num_rows
+        columns = {"domain": pa.repeat("", count), "ip": batch["ip"]}
+        yield _numbered([columns.get(name, pa.nulls(count)) for name in PLAN.names[1:]], line)
+        line += count
+
+
+def _batches(path: Path, columns: Sequence[str], stage: str = "resolve") -> Iterator[pa.RecordBatch]:
     try:
-        yield from batches(dns_answer, columns)
+        yield from batches(path, columns)
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
+        raise InputError(f"cannot read {path}: {error}; run the {stage} stage again") from error
 
 
 def _selected(plan: pa.Table, mask: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:

@@ -1,7 +1,7 @@
 """Samples the names that a stage contacts in addition to the probes.
 
-A hash of the run's seed and the name selects a name. So the same names are selected in every repetition, at
-every vantage point and in any shard, if they have an address there.
+A hash of the run's seed and the name selects a name, or an address without a name. So the same names are
+selected in every repetition, at every vantage point and in any shard, if they have an address there.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ def sampled_rows(
 def _numbers(plan: pa.Table, seed: int) -> Numbers:
     numbers = np.empty(plan.num_rows, np.uint64)
     begin = 0
-    for batch in plan.select(["domain"]).to_batches():
-        names = (number(seed, name) for name in batch.column(0).to_pylist())
+    for batch in plan.select(["domain", "ip"]).to_batches():
+        domains, ips = (column.to_pylist() for column in batch.columns)
+        names = (number(seed, domain or ip) for domain, ip in zip(domains, ips, strict=True))
         numbers[begin : begin + batch.num_rows] = np.fromiter(names, np.uint64, batch.num_rows)
         begin += batch.num_rows
     return numbers

@@ -1,1 +1,1 @@
-"""Other scanners as engines of `firstflight scan`, with firstflight's lists and limits."""
+"""Other scanners as engines, with firstflight's lists and limits: `firstflight scan`, and the scan stage."""

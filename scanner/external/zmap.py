@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import csv
 import ipaddress
+import os
 import secrets
+import select
 import socket
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firstflight.egress import lab
+from firstflight.egress.current import LOOK_S
 from firstflight.egress.permitted import Permitted, Span
 from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.shard import WHOLE, Shard
 from firstflight.system import children
 from scanner.external import forced_negotiation, route
+from scanner.external.lists_in_force import ListsInForce
 
 # Average probes per second and /24, as for `firstflight probe` by itself (docs/ethics.md).
 PER_PREFIX_RATE = 20
@@ -31,11 +36,16 @@ _FILTER = 'success = 1 && repeat = 0 && classification = "udp"'
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep's options. `rate`: packets per second; `ports`: the source ports "FIRST-LAST"."""
+    """A sweep's options. `rate`: packets per second; `ports`: the source ports "FIRST-LAST".
+
+    `per_prefix_rate`: average packets per second and /24; 0: no limit. A shard sends to its share of the
+    addresses. All shards need the same seed.
+    """
 
     networks: Sequence[str]
     port: int = 443
     rate: float = 100
+    per_prefix_rate: float = PER_PREFIX_RATE
     ports: str = "61440-61455"
     contact: str = ""
     cooldown_s: int = 8
@@ -45,6 +55,7 @@ class Sweep:
     source: str | None = None
     gateway_mac: str | None = None
     program: str = "zmap"
+    shard: Shard = WHOLE
     source_id: bytes = field(default_factory=lambda: secrets.token_bytes(forced_negotiation.ID_BYTES))
     destination_id: bytes = field(default_factory=lambda: secrets.token_bytes(forced_negotiation.ID_BYTES))
 
@@ -55,13 +66,11 @@ class Sweep:
             try:
                 network = ipaddress.ip_network(text)
             except ValueError as error:
-                raise UsageError(f"--network {text}: {error}") from error
+                raise UsageError(f"network {text}: {error}") from error
             if not isinstance(network, ipaddress.IPv4Network):
-                raise UsageError(f"--network {text}: ZMap only sweeps IPv4")
+                raise UsageError(f"network {text}: ZMap only sweeps IPv4")
             if network.prefixlen < 8:
-                raise UsageError(
-                    f"--network {text}: name networks of /8 or smaller, not a part of everything"
-                )
+                raise UsageError(f"network {text}: name networks of /8 or smaller, not a part of everything")
             if any(
                 network.overlaps(lab_range)
                 for lab_range in map(ipaddress.ip_network, lab.RANGES)
@@ -81,12 +90,16 @@ class Sweep:
         ZMap probes in random order. So a /24's share of the rate equals its share of the permitted addresses.
         Raise UsageError for a rate below 1, which ZMap does not support.
         """
-        if self.rate < 1:
-            raise UsageError(f"--rate {self.rate:g}: ZMap sends at least 1 packet a second; nothing was sent")
+        rate = self.rate
         counts = _addresses_by_prefix(permitted.permitted_ipv4(self.spans()))
-        if not counts:
-            return int(self.rate)
-        return int(min(self.rate, PER_PREFIX_RATE * counts.total() / max(counts.values())))
+        if counts and self.per_prefix_rate:
+            rate = min(rate, self.per_prefix_rate * counts.total() / max(counts.values()))
+        if rate < 1:
+            raise UsageError(
+                f"the rate is {rate:g} by the limits, but ZMap sends at least 1 packet a second; "
+                "nothing was sent"
+            )
+        return int(rate)
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,7 @@ def _check_lab(text: str) -> None:
     # ZMap bypasses the kernel's routes when it sends frames, so a loopback route gives no protection.
     if not lab.is_lab():
         raise lab.NotTheLab(
-            f"--network {text} has addresses of the lab, and this is not the lab: nothing was sent"
+            f"network {text} has addresses of the lab, and this is not the lab: nothing was sent"
         )
 
 
@@ -123,6 +136,8 @@ def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[st
     argv = [sweep.program, "-M", "udp", f"--probe-args=hex:{payload.hex()}", "-p", str(sweep.port)]
     argv += ["-b", str(blocked), "-w", str(networks), "-r", str(rate), "-s", sweep.ports]
     argv += ["-c", str(sweep.cooldown_s), "-T", "1", "-O", "csv", "-f", _FIELDS]
+    if not sweep.shard.is_whole:
+        argv += [f"--shards={sweep.shard.count}", f"--shard={sweep.shard.index}"]
     argv += [f"--output-filter={_FILTER}", "-o", "-", "-q", "-v", "2", "--disable-syslog", "-C", "/dev/null"]
     for option, value in (
         ("-n", sweep.max_targets),
@@ -135,13 +150,16 @@ def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[st
     return argv
 
 
-def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
+def run(sweep: Sweep, permitted: Permitted, look: Callable[[], None] = lambda: None) -> Iterator[Speaker]:
     """Sweep the networks. Yield each address once, when its answer arrives.
 
-    Raise UsageError if ZMap is missing, FirstflightError with the message if it fails, and Interrupted on
-    Ctrl-C. The yielded results are complete in each case.
+    Call `look` several times a second; an error that it raises stops ZMap.
+
+    Raise UsageError if ZMap is missing, FirstflightError with the message if it fails, ListsChanged if it was
+    stopped because of the lists, and Interrupted on Ctrl-C. The yielded results are complete in each case.
     """
     parsed = sweep.parsed()
+    in_force = ListsInForce(permitted, sweep.spans(), look)
     sweep = _with_route(sweep, [str(network.network_address) for network in parsed])
     with (
         tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder,
@@ -156,7 +174,7 @@ def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
             stderr=subprocess.PIPE,
         )
         try:
-            yield from _speakers(process, sweep, permitted)
+            yield from _speakers(process, sweep, permitted, in_force.check)
             status = process.wait()
         except KeyboardInterrupt as error:
             raise Interrupted(
@@ -183,15 +201,31 @@ def _with_route(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
     )
 
 
-def _speakers(process: subprocess.Popen[bytes], sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
+def _speakers(
+    process: subprocess.Popen[bytes], sweep: Sweep, permitted: Permitted, check: Callable[[], None]
+) -> Iterator[Speaker]:
     assert process.stdout is not None
-    lines = (line.decode(errors="replace") for line in process.stdout)
+    lines = _lines(process.stdout.fileno(), check)
     next(lines, None)  # the header, which ZMap 2.1 does not quote correctly
     for row in csv.DictReader(lines, _FIELDS.split(",")):
         listed = forced_negotiation.versions(_bytes(row["data"] or ""), sweep.source_id, sweep.destination_id)
         if listed is not None and _was_asked(row["saddr"], int(row["sport"]), sweep, permitted):
             received_ns = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
             yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), received_ns)
+
+
+def _lines(descriptor: int, check: Callable[[], None]) -> Iterator[str]:
+    """Yield the lines that arrive at a pipe until it is closed. Call `check` several times a second."""
+    rest = b""
+    while True:
+        check()
+        if not select.select([descriptor], [], [], LOOK_S)[0]:
+            continue
+        arrived = os.read(descriptor, 1 << 16)
+        if not arrived:
+            return
+        *lines, rest = (rest + arrived).split(b"\n")
+        yield from (line.decode(errors="replace") for line in lines)
 
 
 def _was_asked(address: str, port: int, sweep: Sweep, permitted: Permitted) -> bool:
@@ -224,6 +258,6 @@ def _reserved_ports(ports: str, source: str | None) -> Iterator[None]:
                 sock.bind((source or "", port))
             except OSError as error:
                 raise UsageError(
-                    f"source port {port} is not available ({error.strerror}): choose other ports with --ports"
+                    f"source port {port} is not available ({error.strerror}): choose other source ports"
                 ) from error
         yield

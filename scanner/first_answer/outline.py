@@ -26,7 +26,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
         if not probe.all_addresses:
             unknown = Outline.unknown
         return Outline(tuple(lines), pace, unknown=unknown, sections=sections)
-    probes = known.names * len(probe.families)
+    probes = known.names * len(probe.families) + settings.scan.addresses
     seconds = probes / rate + in_flight_s(settings)
     traffic = probe_traffic(probe, probe.attempts).times(probes)
     traffic += probe_traffic(probe, 1).times(_control_probes(settings, seconds))

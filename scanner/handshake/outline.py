@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstflight.run.outline import Known, Outline, sampled_names, sampling_text
+from firstflight.run.outline import Known, Outline, sampled_targets, sampling_text
 from firstflight.settings import Settings, Vantage
 from scanner.driver.outline import handshake_traffic
 
@@ -17,7 +17,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     sections = ("handshake",)
     if known.names is None:
         return Outline((line,), sections=sections)
-    targets = sampled_names(handshake, known.names) * len(settings.probe.families)
+    targets = sampled_targets(handshake, settings, known.names)
     connections = 2 if handshake.second else 1
     seconds = connections * targets / handshake.rate + connections * handshake.timeout_s
     return Outline(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstflight.run.outline import Known, Outline, Traffic, sampled_names, sampling_text
+from firstflight.run.outline import Known, Outline, Traffic, sampled_targets, sampling_text
 from firstflight.settings import Settings, Vantage
 
 # Maximum segments in a connection (SYNs, ACK and reset), and the size of IPv6 header, TCP header and options.
@@ -19,7 +19,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
     sections = ("tcp_options",)
     if known.names is None:
         return Outline((line,), sections=sections)
-    targets = sampled_names(survey, known.names) * len(settings.probe.families)
+    targets = sampled_targets(survey, settings, known.names)
     segments = SEGMENTS * survey.attempts
     per_target = Traffic(segments, segments * SEGMENT_BYTES, segments * SEGMENT_BYTES)
     seconds = targets / survey.rate + survey.timeout_s

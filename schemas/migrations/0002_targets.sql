@@ -1,4 +1,4 @@
--- Names to measure, and their DNS answers.
+-- Names to measure, their DNS answers, and addresses found by scans.
 
 CREATE TABLE IF NOT EXISTS ${database}.target ${on_cluster}
 (
@@ -53,4 +53,28 @@ CREATE TABLE IF NOT EXISTS ${database}.dns_answer ${on_cluster}
 ENGINE = ${replicated}MergeTree
 PARTITION BY toYYYYMM(asked_at)
 ORDER BY (run, domain, qtype, vantage, repetition)
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
+
+CREATE TABLE IF NOT EXISTS ${database}.scan_answer ${on_cluster}
+(
+    run LowCardinality(String),
+    vantage LowCardinality(String),
+    repetition UInt16,
+    ip String CODEC(ZSTD(3)),
+    port UInt16,
+    asn Nullable(UInt32),
+    cdn LowCardinality(Nullable(String)),
+    received_at DateTime64(9, 'UTC') CODEC(T64, ZSTD(1)),
+    version_list LowCardinality(String),
+    ttl UInt8,
+    clock_offset_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    tool_version LowCardinality(String),
+    host LowCardinality(Nullable(String)),
+    worker LowCardinality(Nullable(String)),
+    ruleset LowCardinality(String),
+    source_file LowCardinality(String)
+)
+ENGINE = ${replicated}MergeTree
+PARTITION BY toYYYYMM(received_at)
+ORDER BY (run, ip, vantage, repetition)
 SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;

@@ -1,8 +1,9 @@
-"""Runs `firstflight scan ARGUMENTS` in an isolated network: python -m tests.external.sweep FOLDER ARGUMENTS.
+"""Runs commands of firstflight in an isolated network: python -m tests.external.sweep FOLDER C [+ C]...
 
 The network has two hosts on a cable. The server has 198.18.48.1 to .4: .1 and .2 speak QUIC, .3 echoes every
-datagram, .4 is silent. Prints one JSON object: status, stdout, stderr, and the packets that the server
-received: datagrams by address, and ICMP messages.
+datagram, .4 is silent. Prints one JSON object: status, stdout and stderr of the last command, and the packets
+that the server received: datagrams by address, and ICMP messages. The command `append FILE LINE` appends a
+line to a file when the server has received a datagram.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from firstflight.egress.lab import MARK
 from firstflight.system import children
@@ -20,6 +22,7 @@ from lab.certificates import issue, make_authority
 from tests.recording.network import SERVER, RemoteHost, alone, cable, call, wait_for
 from tests.waiting import until
 
+TREE = Path(__file__).resolve().parents[2]
 QUIC, ECHO, SILENT = ("198.18.48.1", "198.18.48.2"), "198.18.48.3", "198.18.48.4"
 _ECHO = """
 import socket, sys
@@ -47,8 +50,35 @@ def know_gateway() -> None:
     wait_for("the gateway", lambda: "lladdr" in subprocess.run(shown, capture_output=True, text=True).stdout)
 
 
-def main(folder: Path, arguments: list[str]) -> None:
-    """Create the network, run the command, print the result."""
+def append(heard: list[str], path: Path, line: str) -> None:
+    """Append a line to a file after the first datagram."""
+    until(lambda: any(" > " in packet and "ICMP" not in packet for packet in heard), "a datagram")
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+
+
+def split(arguments: list[str]) -> list[list[str]]:
+    """Return the commands between the `+`."""
+    commands: list[list[str]] = [[]]
+    for argument in arguments:
+        if argument == "+":
+            commands.append([])
+        else:
+            commands[-1].append(argument)
+    return commands
+
+
+def swept(folder: Path, *arguments: str) -> dict[str, Any]:
+    """Run commands in the network, which a separate process creates; return the result."""
+    world = [sys.executable, "-m", "tests.external.sweep", str(folder), *arguments]
+    done = subprocess.run(world, cwd=TREE, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    happened: dict[str, Any] = json.loads(done.stdout)
+    return happened
+
+
+def main(folder: Path, commands: list[list[str]]) -> None:
+    """Create the network, run the commands, print the result."""
     certificate = issue(make_authority(folder), "sweep", ["sweep.test"])
     with cable() as host:
         call("ip", "link", "set", "lo", "alias", MARK)
@@ -70,8 +100,14 @@ def main(folder: Path, arguments: list[str]) -> None:
         heard: list[str] = []
         reader = threading.Thread(target=heard.extend, args=(listener.stdout,))
         reader.start()
-        command = [str(Path(sys.executable).with_name("firstflight")), "scan", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        for command in commands:
+            if command[0] == "append":
+                threading.Thread(target=append, args=(heard, Path(command[1]), command[2])).start()
+                continue
+            argv = [str(Path(sys.executable).with_name("firstflight")), *command]
+            done = subprocess.run(argv, capture_output=True, text=True)
+            if done.returncode:
+                break
         # tcpdump sleeps when it has read everything. Packets that it has not read when it stops are lost.
         until(lambda: children.is_asleep(listener), "tcpdump to read everything")
         listener.terminate()
@@ -96,4 +132,4 @@ def main(folder: Path, arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     alone()
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), split(sys.argv[2:]))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,15 @@ from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 from scanner.external import forced_negotiation as forced
 from scanner.external import zmap
-from tests.external.sweep import ECHO, QUIC, SILENT
+from tests.external.sweep import ECHO, QUIC, SILENT, swept
 
-TREE = Path(__file__).resolve().parents[2]
 LAB = ("--allow-net", "198.18.0.0/15")
 OURS, THEIRS = b"12345678", b"abcdefgh"
 
 
 def scan(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Run the command in its test network; return the result."""
-    world = [sys.executable, "-m", "tests.external.sweep", str(folder), "--engine", "zmap"]
-    done = subprocess.run([*world, *arguments], cwd=TREE, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    happened: dict[str, Any] = json.loads(done.stdout)
-    return happened
+    """Run `firstflight scan` in its test network; return the result."""
+    return swept(folder, "scan", "--engine", "zmap", *arguments)
 
 
 def test_addresses_that_speak_quic(tmp_path: Path) -> None:
