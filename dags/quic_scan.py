@@ -32,6 +32,12 @@ with DAG(
             description="Share of the names to complete a handshake with, selected by the run's seed; "
             "0: no handshakes; null: the value in the site's settings.",
         ),
+        "scan_networks": Param(
+            "weekly",
+            enum=["weekly", "always", "never"],
+            description="When ZMap scans the networks in [scan] of the site's settings, if it is enabled "
+            "there; weekly: in runs with Monday's list.",
+        ),
     },
     doc_md="""
 ### How do the edges answer the first flight?
@@ -39,7 +45,8 @@ with DAG(
 `open` creates a run with the newest list and routing table; its value (*XCom*) is the run's id, as in rows
 and `firstflight runs`. Each vantage point then fetches its inputs from the centre and, per repetition,
 resolves the names, probes them while a capture runs, completes handshakes with a share of the names, dissects
-the capture, and loads its rows into the store.
+the capture, and loads its rows into the store. If `[scan]` of site.toml is enabled, ZMap scans its networks
+before the probes, once a week, and the addresses that answer are probed, too.
 `report` writes the page when all rows are loaded, or after `report_after_minutes`, and names missing vantage
 points; `late_report` writes it again when the last vantage point has finished.
 

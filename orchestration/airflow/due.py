@@ -6,6 +6,7 @@ Pure computation, without Airflow: operators pass the values of their run as arg
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from datetime import date as Date
 from typing import NamedTuple
 
 from firstflight.errors import UsageError
@@ -41,6 +42,11 @@ def manual(requested: datetime, after_s: float, minutes: float) -> DuePeriod:
 def repetition(started: datetime, interval_s: float, number: int) -> datetime:
     """Return when repetition `number` (from 1) is due; intervals count from the run's start."""
     return started + timedelta(seconds=interval_s * (number - 1))
+
+
+def is_scan_due(when: str, day: Date) -> bool:
+    """Return whether the scan run of a day also scans networks: `always`, `never`, or `weekly` on Mondays."""
+    return when == "always" or (when == "weekly" and day.isoweekday() == 1)
 
 
 def check_length(interval_s: float, repetitions: int) -> None:

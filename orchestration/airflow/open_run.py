@@ -107,6 +107,7 @@ class OpenScan(Open):
         params = context["params"]
         with airflow_errors():
             taken = self.newest(context)
+            day = Date.fromisoformat(self.listed(taken)["date"])
         # All declared vantage points, even if they do not take part: turns depend on this list
         # (shared_limits.py).
         points = declared().vantage
@@ -117,12 +118,14 @@ class OpenScan(Open):
             **stages.enabling(),
             "probe": {"families": params["families"]},
         }
+        if not due.is_scan_due(params["scan_networks"], day):
+            changes["scan"] = {"enabled": False}
         for section, parameter in self.shares.items():
             if (share := params[parameter]) is not None:
                 changes[section] = {"enabled": share > 0} | ({"share": float(share)} if share > 0 else {})
         with airflow_errors():
             changes["campaign"] = campaign_of(context)
-            run = site.new_run(Date.fromisoformat(self.listed(taken)["date"]), points, changes)
+            run = site.new_run(day, points, changes)
             with self.preparing(context, run):
                 return self.offer(context, run, taken, vantage_points=params["vantage_points"])
 

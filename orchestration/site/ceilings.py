@@ -2,9 +2,9 @@
 
 The file is local: the environment variable FIRSTFLIGHT_CEILINGS names it, and the centre never replaces it.
 Missing keys have the values of docs/ethics.md, and the rates and ports of this vantage point in
-vantage_points.toml. The file can be stricter; only `networks`, `ports` and `rate` can permit more. If a
-centre's settings exceed a ceiling, the vantage point refuses all settings. It does not reduce a rate
-silently, because the settings of the run would then be wrong.
+vantage_points.toml. The file can be stricter; only `networks`, `ports`, `rate` and `scan_networks` can permit
+more. If a centre's settings exceed a ceiling, the vantage point refuses all settings. It does not reduce a
+rate silently, because the settings of the run would then be wrong.
 
 In the lab, which no packet leaves, only `networks` applies.
 """
@@ -27,7 +27,7 @@ from firstflight import settings
 from firstflight.egress import lab
 from firstflight.errors import InputError, UsageError
 from firstflight.layout import RunLayout
-from firstflight.settings.types import LabNetwork, Rate, is_ours
+from firstflight.settings.types import LabNetwork, Rate, ScanNetwork, is_in, is_ours
 from orchestration.site.vantage_points import SiteVantagePoint
 
 VARIABLE = "FIRSTFLIGHT_CEILINGS"
@@ -48,6 +48,9 @@ class Ceilings(settings.Section):
     per_address_rate: float = Field(default=1, gt=0, le=1)
     per_prefix_rate: float = Field(default=10, gt=0, le=10)
     handshake_rate: float = Field(default=50, gt=0, le=50)
+    # Networks that ZMap may scan from here, and the datagrams of a scan.
+    scan_networks: tuple[ScanNetwork, ...] = ()
+    network_scan_rate: float = Field(default=100, gt=0, le=100)
     tcp_options_rate: float = Field(default=100, gt=0, le=100)
     resolver_rate: float = Field(default=200, gt=0, le=200)
     # A download's size; whether downloads and complete handshakes are permitted.
@@ -89,6 +92,9 @@ def faults(requested: settings.Settings, point: SiteVantagePoint, ceilings: Ceil
     for setting, value, least in _minima(requested):
         if value < least:
             yield f"{setting} is {value:g}, and at least {least:g} is required here"
+    for network in requested.scan.networks if requested.scan.enabled else ():
+        if not is_in(network, ceilings.scan_networks):
+            yield f"scan.networks has {network}, which is not in the scan_networks permitted here"
     if not requested.backoff.enabled:
         yield "backoff.enabled is false, but this vantage point always pauses networks in trouble"
     if not requested.campaign.shared_limits:
@@ -190,6 +196,7 @@ def _maxima(
     yield "probe.attempts", requested.probe.attempts, 2
     yield "handshake.rate", requested.handshake.rate, ceilings.handshake_rate
     yield "calibrate.rate", requested.calibrate.rate, ceilings.handshake_rate
+    yield "scan.rate", requested.scan.rate, ceilings.network_scan_rate
     yield "tcp_options.rate", requested.tcp_options.rate, ceilings.tcp_options_rate
     yield "tcp_options.attempts", requested.tcp_options.attempts, 3
     yield "download.max_bytes", requested.download.max_bytes, ceilings.download_bytes

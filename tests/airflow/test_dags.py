@@ -178,6 +178,7 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
         ("quic_scan", "repetition_interval_minutes", [0, 1440, 0.5], [-1, "day"]),
         ("quic_scan", "rate", [None, 20, 0.5], [0, -1, "fast"]),
         ("quic_scan", "families", [[4], [6, 4]], [[], [5], [4, 4], 4]),
+        ("quic_scan", "scan_networks", ["weekly", "always", "never"], ["daily", None]),
         ("quic_scan", "handshake_share", [None, 0, 0.01, 1], [-0.1, 1.1, "x"]),
         ("quic_scan", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
         ("quic_scan", "max_age_days", [0, 7], [-1, None]),
