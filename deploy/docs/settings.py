@@ -36,6 +36,7 @@ TYPES = {
     "VantageName": "name (a-z, 0-9, _)",
     "HostName": "host name",
     "LabNetwork": "network of a laboratory",
+    "ScanNetwork": "IPv4 network of /8 or smaller",
     "WeightedResolver": "IP[:PORT][,weight=N]",
     "StoreUrl": "chdb:PATH or clickhouse://...",
     "InitialSize": "UDP payload in bytes",

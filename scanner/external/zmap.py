@@ -96,8 +96,8 @@ class Sweep:
             rate = min(rate, self.per_prefix_rate * counts.total() / max(counts.values()))
         if rate < 1:
             raise UsageError(
-                f"the rate is {rate:g} by the limits, but ZMap sends at least 1 packet a second; "
-                "nothing was sent"
+                f"the rate and the limit per /24 permit {rate:g} packets a second, but ZMap sends at least 1 "
+                "packet a second: raise them; nothing was sent"
             )
         return int(rate)
 

@@ -240,7 +240,10 @@ def test_settings_name_no_program_and_no_file_of_this_place(
     assert Run.all() == []
 
 
-SCAN = {"enabled": True, "networks": ["192.0.2.0/25"], "ownership": "the centre"}
+SCAN: dict[str, Any] = {
+    "campaign": {"contact": "noc@example.org"},
+    "scan": {"enabled": True, "networks": ["192.0.2.0/25"], "ownership": "the centre"},
+}
 ELSEWHERE = HAMBURG.model_copy(update={"resolver": None})
 
 
@@ -285,7 +288,7 @@ def _asking(changes: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
         ({"handshake": {"rate": 51}}, "handshake.rate is 51"),
         ({"calibrate": {"rate": 51}}, "calibrate.rate is 51"),
         ({"calibrate": {"gap_s": 0}}, "calibrate.gap_s is 0"),
-        ({"scan": SCAN}, "scan.networks has 192.0.2.0/25, which is not in the scan_networks"),
+        (SCAN, "scan.networks has 192.0.2.0/25, which is not in the scan_networks"),
         ({"scan": {"rate": 101}}, "scan.rate is 101"),
         ({"tcp_options": {"rate": 1000}}, "tcp_options.rate is 1000"),
         ({"tcp_options": {"attempts": 10}}, "tcp_options.attempts is 10"),
@@ -330,8 +333,8 @@ def test_settings_within_docs_ethics_are_accepted(world: CentreWorld) -> None:
 @pytest.mark.parametrize(
     ("text", "changes", "is_refused"),
     [
-        ('scan_networks = ["192.0.2.0/24"]', {"scan": SCAN}, False),
-        ('scan_networks = ["192.0.2.0/26"]', {"scan": SCAN}, True),
+        ('scan_networks = ["192.0.2.0/24"]', SCAN, False),
+        ('scan_networks = ["192.0.2.0/26"]', SCAN, True),
         ('networks = ["10.1.0.0/16"]', {"probe": {"allow_net": ["10.1.2.0/24"]}}, False),
         ('networks = ["10.1.0.0/16"]', {"probe": {"allow_net": ["10.0.0.0/8"]}}, True),
         ("networks = []", {"probe": {"allow_net": ["198.18.0.0/15"]}}, True),
