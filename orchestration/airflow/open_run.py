@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from firstflight.run.run import Run
 
 
+# Only scans of names scan networks.
+NO_SCAN = {"enabled": False}
+
+
 class Open(FirstflightOperator):
     """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id.
 
@@ -119,7 +123,7 @@ class OpenScan(Open):
             "probe": {"families": params["families"]},
         }
         if not due.is_scan_due(params["scan_networks"], day):
-            changes["scan"] = {"enabled": False}
+            changes["scan"] = NO_SCAN
         for section, parameter in self.shares.items():
             if (share := params[parameter]) is not None:
                 changes[section] = {"enabled": share > 0} | ({"share": float(share)} if share > 0 else {})
@@ -172,7 +176,7 @@ class OpenSurvey(Open):
         with airflow_errors():
             taken = self.newest(context)
             main = stages.main(stages.RunPlan.SURVEY).name
-            changes = {"campaign": campaign_of(context), **stages.enabling(main)}
+            changes = {"campaign": campaign_of(context), "scan": NO_SCAN, **stages.enabling(main)}
             run = site.new_run(day_of(context), declared().vantage, changes, site.DOWNLOADS_FILE)
             more = {"kind": stages.RunPlan.SURVEY.value, "vantage_points": params["vantage_points"]}
             with self.preparing(context, run):
@@ -192,7 +196,7 @@ class OpenDownloads(Open):
             listed = self.listed(taken)
             day = Date.fromisoformat(str(listed["date"]))
             main = stages.main(stages.RunPlan.DOWNLOADS).name
-            changes = {"campaign": campaign_of(context), **stages.enabling(main)}
+            changes = {"campaign": campaign_of(context), "scan": NO_SCAN, **stages.enabling(main)}
             run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
             chosen = context["params"]["vantage_points"]
             more = {"kind": stages.RunPlan.DOWNLOADS.value, "vantage_points": chosen}

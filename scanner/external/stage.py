@@ -55,12 +55,13 @@ def stage(run: Run, key: StageKey) -> None:
         spans = sweep.spans()
         addresses = sum(last - first + 1 for first, last in spans)
         contacted = sum(last - first + 1 for first, last in permitted.permitted_ipv4(spans))
-        report.counts = {
+        report.counts = {"answered": report.rows_out}
+        # Of the whole networks: ZMap does not report which addresses a shard has.
+        report.facts = {
             "addresses": addresses,
             "blocked": addresses - contacted,
-            "answered": report.rows_out,
+            "rate": sweep.fair_rate(permitted),
         }
-        report.facts = {"rate": sweep.fair_rate(permitted)}
         run.add_output(report, out)
 
 
