@@ -45,6 +45,27 @@ def test_networks_for_zmap(permitted: Permitted) -> None:
         assert any(ipaddress.ip_address(address) in network for network in blocked) == expected, address
 
 
+@pytest.mark.parametrize(
+    ("network", "special"),
+    [
+        ("1.1.1.0/24", None),
+        ("9.9.9.0/24", None),  # on a list, but not special
+        ("192.168.0.0/16", None),  # allowed
+        ("192.0.0.0/8", ("192.0.0.0", "192.0.0.255")),
+        ("172.0.0.0/8", ("172.16.0.0", "172.31.255.255")),
+        ("168.63.129.0/24", ("168.63.129.16", "168.63.129.16")),
+        ("10.1.0.0/16", ("10.1.0.0", "10.1.255.255")),
+    ],
+)
+def test_special_parts_of_networks(
+    permitted: Permitted, network: str, special: tuple[str, str] | None
+) -> None:
+    span = ipaddress.IPv4Network(network)
+    found = permitted.special_ipv4([(int(span.network_address), int(span.broadcast_address))])
+    shown = [(str(ipaddress.IPv4Address(low)), str(ipaddress.IPv4Address(high))) for low, high in found]
+    assert shown[:1] == ([] if special is None else [special])
+
+
 def test_contact_is_needed_for_what_is_not_allowed(permitted: Permitted) -> None:
     def needed(first: str, last: str) -> bool:
         low, high = ipaddress.ip_address(first), ipaddress.ip_address(last)

@@ -83,6 +83,8 @@ class Permitted:
         self._current = Current(blocklists, optouts)
         special = _special()
         allowed = [_allowable(text, special) for text in allow]
+        self.entries = 0
+        """Number of entries that were read from the lists so far. Entries are only added."""
         self._names: set[str] = set()
         self._listed = _by_version([])
         self._add()
@@ -112,6 +114,7 @@ class Permitted:
     def _add(self) -> None:
         spans: dict[int, list[Span]] = {4: [], 6: []}
         for entry in self._current.take():
+            self.entries += 1
             if isinstance(entry, str):
                 self._names.add(entry)
                 continue

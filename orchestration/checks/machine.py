@@ -129,7 +129,7 @@ def zmap(settings: Settings) -> Finding | None:
     except FirstflightError as error:
         return failed(name, str(error).removesuffix("; nothing was sent"))
     if not _has_capability(_CAP_NET_RAW):
-        return warning(name, "this process may not open raw sockets, as ZMap does", "run the scan as root")
+        return warning(name, "this process lacks CAP_NET_RAW, which ZMap needs", "run the scan as root")
     return ok(name, path)
 
 

@@ -31,7 +31,7 @@ class ListsInForce:
         while permitted.look_until_complete() < Trust.ALL:
             time.sleep(LOOK_S)
             look()
-        self._at_start = permitted.permitted_ipv4(spans)
+        self._at_start, self._entries = permitted.permitted_ipv4(spans), permitted.entries
         self._next_s = 0.0
 
     def check(self) -> None:
@@ -45,6 +45,9 @@ class ListsInForce:
                 "ZMap was stopped, because the opt-out list is no longer confirmed: run the scan again "
                 "when the centre can be reached"
             )
+        if self._permitted.entries == self._entries:
+            return
+        self._entries = self._permitted.entries
         if self._permitted.permitted_ipv4(self._spans) != self._at_start:
             raise ListsChanged(
                 "ZMap was stopped, because a network that it scans was added to a list: run the scan again"

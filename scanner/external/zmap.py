@@ -177,9 +177,7 @@ def run(sweep: Sweep, permitted: Permitted, look: Callable[[], None] = lambda: N
             yield from _speakers(process, sweep, permitted, in_force.check)
             status = process.wait()
         except KeyboardInterrupt as error:
-            raise Interrupted(
-                "stopped by a signal: the results are written, the other addresses were not probed"
-            ) from error
+            raise Interrupted("stopped by a signal: not all addresses were scanned") from error
         finally:
             children.stop(process)
             message = process.stderr.read().decode(errors="replace") if process.stderr else ""
