@@ -12,3 +12,11 @@ immediately, `ignored` does not change the ACKs, `next_three` acknowledges each 
 Controller = Literal["cubic", "reno", "bbr"]
 CertificateKey = Literal["ecdsa_p256", "rsa_2048"]
 """Keys of the server's chain (lab/certificates.py)."""
+Transport = Literal["udp", "tcp"]
+"""QUIC runs over UDP, TLS over TCP."""
+_OVER_TCP = ("http/1.1", "h2")
+
+
+def transport(alpn: str) -> Transport:
+    """Return the transport of an application protocol, given by its ALPN identifier (RFC 7301)."""
+    return "tcp" if alpn in _OVER_TCP else "udp"

@@ -7,12 +7,14 @@ client      {module = "..."} or {program = "firstflight-..."}: takes requests on
             `programs = [...]`: programs that it runs, which must be on the PATH
 server      a folder of lab/stacks with a server that has the modes `iack` and `wait`, or {program =
             "firstflight-..."}, a testbed-only server, which takes one endpoint of the lab's configuration;
-            `patched = true`: the server is in testbed/patched
+            `patched = true`: the server is in testbed/patched. {serve = [...]}: the argument list of an
+            installed program, as testbed/stacks/own_server.py describes it, with `programs` as above and
+            the source of its `version`
 version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} if installed,
             or {libcurl = LIBRARY} for a library that libcurl is built with; `lock`: the lock file with the
             crate, if it is not the workspace's. Stacks with `source` or `packaged` report their version
-alpn        the client's protocol; default: h3
+alpn        the client's protocol; default: h3. With http/1.1 or h2, client and server use TLS over TCP
 http        the value of `http` in the client's requests; default: 3
 bodies      true: its server sends response bodies with a length that the cell chooses
 certificate_keys  kinds of keys that its server signs with; default: all kinds that a cell may have
@@ -39,7 +41,6 @@ packaged    its own client and server in Debian packages, which `make testbed-se
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -50,11 +51,11 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from firstflight.errors import UsageError
 from lab import stacks as lab_stacks
 from testbed import toml_file
-from testbed.choices import Answering, CertificateKey, Controller, Reordering
+from testbed.choices import Answering, CertificateKey, Controller, Reordering, Transport, transport
 from testbed.stacks import own_program
 from testbed.stacks.from_source import SourceStack
 from testbed.stacks.packaged import Packaged
-from testbed.stacks.program import Program, ServerProgram
+from testbed.stacks.program import Program, ServerProgram, served_by
 from testbed.stacks.version import Version, built_with
 
 FOLDER = Path(__file__).parent
@@ -122,7 +123,7 @@ class StackFile(BaseModel):
         """Return the stack with its own programs and these arguments; no server if `serve` is empty."""
         missing = None if version else f"{name} is not {done}: run `make testbed-setup`"
         answers = own_program.command(name, version or "unknown", request)
-        serves = [sys.executable, "-P", "-m", "testbed.stacks.own_server", *serve]
+        serves = served_by(serve)
         changed = self.source is not None and bool(self.source.change)
         update = {
             "client": Program(own=tuple(answers), missing=missing),
@@ -166,10 +167,15 @@ class StackFile(BaseModel):
                 missing_parts.append(str(error))
         return list(dict.fromkeys(missing_parts))
 
+    @property
+    def transport(self) -> Transport:
+        """Return the transport of its client and server."""
+        return transport(self.alpn)
+
     def server_speaks(self, alpn: str) -> bool:
         """Return whether its server supports a protocol."""
         if isinstance(self.server, ServerProgram):
-            return alpn == "h3"
+            return alpn == ("h3" if self.transport == "udp" else self.alpn)
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
 
     def server_command(self) -> list[str]:
@@ -191,6 +197,7 @@ class StackFile(BaseModel):
         known = self.version.known()
         if isinstance(self.server, ServerProgram):
             built = self.server.program is not None
+            known = self.server.version.known() if self.server.version else known
         else:
             built = self.server is not None and lab_stacks.find(self.server).program is not None
         if built:

@@ -3,9 +3,9 @@
 python -m testbed.stacks.own_server COMMAND... --config FILE
 
 In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs}, {congestion_control}, {mode} (`iack` or
-`wait`) and {delay_us} come from the configuration. An argument {no_gso}TEXT is TEXT; it is dropped if the
-server may use GSO. The response's body is the file index.html in {htdocs}. Prints READY when the server
-listens.
+`wait`) and {delay_us} come from the configuration; {folder} is the folder of FILE. An argument {no_gso}TEXT
+is TEXT; it is dropped if the server may use GSO. An argument {file}TEXT is the path of a file with TEXT. The
+response's body is the file index.html in {htdocs}. Prints READY when the server listens.
 This process then becomes the server, which writes its output to standard error.
 """
 
@@ -18,13 +18,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from testbed.choices import Transport, transport
 from testbed.stacks.own_program import filled
 
 DEFAULT = "cubic"
 """The default congestion control of cells."""
 _LISTENS_S = 50.0
-_NO_GSO = "{no_gso}"
-_TABLE = Path("/proc/self/net/udp")
+_NO_GSO, _FILE = "{no_gso}", "{file}"
+_LISTENING = "0A"
+"""The state of a listening TCP socket in /proc/net/tcp (TCP_LISTEN)."""
 
 
 def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
@@ -41,6 +43,7 @@ def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
         "key": certificate["key"],
         "chain": certificate["chain"],
         "htdocs": str(htdocs),
+        "folder": str(folder),
         "mode": endpoint["mode"],
         "delay_us": str(endpoint["delay_us"]),
         "congestion_control": configuration.get("transport", {}).get("congestion_control", DEFAULT),
@@ -48,24 +51,35 @@ def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def argv(command: list[str], configuration: dict[str, Any], folder: Path) -> list[str]:
-    """Return COMMAND with a configuration's values. Creates {htdocs} in `folder`."""
+    """Return COMMAND with a configuration's values. Creates {htdocs} and the file in `folder`."""
     given = names(configuration, folder)
     gso = configuration.get("transport", {}).get("gso", False)
-    arguments = [argument for argument in command if not (gso and argument.startswith(_NO_GSO))]
-    return [filled(argument.removeprefix(_NO_GSO), **given) for argument in arguments]
+    filled_in = []
+    for argument in command:
+        if argument.startswith(_FILE):
+            file = folder / "server.conf"
+            file.write_text(filled(argument.removeprefix(_FILE), **given), encoding="utf-8")
+            filled_in.append(str(file))
+        elif not (gso and argument.startswith(_NO_GSO)):
+            filled_in.append(filled(argument.removeprefix(_NO_GSO), **given))
+    return filled_in
 
 
-def listens(table: str, port: int) -> bool:
-    """Return whether a socket in `table`, the content of /proc/net/udp, has the port."""
-    addresses = [line.split()[1] for line in table.splitlines()[1:]]
-    return any(int(address.rpartition(":")[2], 16) == port for address in addresses)
+def listens(table: str, port: int, over: Transport) -> bool:
+    """Return whether a socket in `table`, the content of /proc/net/udp or tcp, listens on the port."""
+    sockets = [line.split() for line in table.splitlines()[1:]]
+    return any(
+        int(address.rpartition(":")[2], 16) == port and (over == "udp" or state == _LISTENING)
+        for _, address, _, state, *_ in sockets
+    )
 
 
-def _say_ready(port: int) -> None:
+def _say_ready(port: int, over: Transport) -> None:
     """Print READY as soon as a program listens on the port."""
+    table = Path("/proc/self/net", over)
     until = time.monotonic() + _LISTENS_S
     while time.monotonic() < until:
-        if listens(_TABLE.read_text(encoding="ascii"), port):
+        if listens(table.read_text(encoding="ascii"), port, over):
             sys.stdout.write("READY\n")
             sys.stdout.flush()
             return
@@ -80,7 +94,7 @@ def main(arguments: list[str]) -> None:
     started = argv(command, configuration, Path(file).parent)
     # The parent stops the server by this process's ID, so the server must not be a child.
     if os.fork() == 0:
-        _say_ready(configuration["port"])
+        _say_ready(configuration["port"], transport(configuration["endpoints"][0]["alpn"]))
         os._exit(0)
     os.dup2(2, 1)
     os.execvp(started[0], started)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.certificates import Authority, make_authority
+from testbed.choices import transport
 from testbed.experiment.cell import Cell
 from testbed.trials import programs
 from testbed.trials.captures import block_files, second_flight
@@ -55,9 +56,10 @@ def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
     link = None if job["link"] is None else programs.link(job["link"], cell, folder)
     authority = make_authority(folder)
     server = programs.server(job, cell, folder)
-    captures = [programs.capture(folder, path.CLIENT, path.DEVICE, block_files.CAPTURE, "udp")]
+    over = transport(job["alpn"])
+    captures = [programs.capture(folder, path.CLIENT, path.DEVICE, block_files.CAPTURE, over)]
     if cell.body_bytes:
-        sent = f"udp and src host {path.SERVER_IP}"
+        sent = f"{over} and src host {path.SERVER_IP}"
         captures.append(programs.capture(folder, path.LINK, path.TAP, block_files.SENT, sent))
     try:
         _repeat(job, cell, folder, authority)

@@ -60,6 +60,8 @@ _TRAIN_POINT = 10
 class CaptureContent:
     """The content in a guest's captures: rows of quic_connection, quic_ack and pacing, and link lateness.
 
+    Connections over TCP have those columns of quic_connection that tcp_flow also has.
+
     `fault`: why they are incomplete, or `None`.
     """
 
@@ -155,7 +157,7 @@ def of_trial(row: Row, trial: Row, captured: CaptureContent) -> Row:
         detail = "; ".join([detail, *faults] if detail else faults)
     connection_row = connections[0] if len(connections) == 1 else {}
     # The programs of picoquic and quicly exit with status 0 after a failed handshake.
-    if outcome == "done" and connection_row and connection_row["first_stream_us"] is None:
+    if outcome == "done" and connection_row and not _answered(connection_row):
         outcome, detail = "failed", "the client reports success, but the capture has no stream of the server"
     clients = [
         ack for ack in captured.acks if is_of(ack["start_time_ns"], trial) and ack["acks_from"] == "client"
@@ -184,6 +186,13 @@ def of_trial(row: Row, trial: Row, captured: CaptureContent) -> Row:
         "rtt_first_us": _first(connection_row, "rtt_series_us"),
         "pto_first_us": _first(connection_row, "pto_series_us"),
     }
+
+
+def _answered(connection: Row) -> bool:
+    """Return whether the server sent stream data: in a STREAM frame, or over TCP."""
+    if "first_stream_us" in connection:
+        return connection["first_stream_us"] is not None
+    return bool(connection["payload_bytes_server"])
 
 
 def _paced(flows: Sequence[Row]) -> Row:

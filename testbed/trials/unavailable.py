@@ -19,6 +19,8 @@ def why(cell: Cell) -> str | None:
     if cell.server in client.not_with:
         why = client.not_with[cell.server]
         return f"the client {cell.client} does not complete with {cell.server}: {why}"
+    if cell.drop_second_flight and client.transport == "tcp":
+        return f"the client {cell.client} has no second flight, because it uses TCP"
     if cell.client_qlog and not client.qlog:
         return f"the client {cell.client} writes no qlog"
     return _answer(cell, server) or _sending(cell, server) or _acknowledgements(cell, server)

@@ -29,7 +29,8 @@ def configuration(
         {"client": "quinn", "server": server, "answering": "wfc", "body_bytes": body_bytes, "qdisc": "fq"}
     )
     launch_times = stacks.find(server).launch_times
-    given = server_config.configuration(cell, NAME, "h3", files, launch_times=launch_times)
+    alpn = stacks.find(server).alpn if stacks.find(server).transport == "tcp" else "h3"
+    given = server_config.configuration(cell, NAME, alpn, files, launch_times=launch_times)
     given |= {"port": port, "listen": ["127.0.0.1"]}
     given["endpoints"][0]["ip"] = "127.0.0.1"
     return given
@@ -56,7 +57,7 @@ def answer(
     request = {
         **client_checks.REQUEST,
         "url": f"https://{NAME}:{given['port']}/",
-        "http": "3",
+        "http": stacks.find(client).http,
         "host": NAME,
         "ip": "127.0.0.1",
         "port": given["port"],

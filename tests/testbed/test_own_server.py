@@ -65,18 +65,29 @@ def test_a_server_learns_its_answer_and_whether_to_use_gso(tmp_path: Path, gso: 
     assert found == ["x", *([] if gso else ["-0"]), "wait", "4000"]
 
 
+def test_a_server_reads_its_configuration_from_a_file(tmp_path: Path) -> None:
+    text = "listen {ip}:{port}; server { root {folder}; }"
+    name, file = own_server.argv(["x", f"{{file}}{text}"], configuration(tmp_path), tmp_path)
+    assert name == "x" and Path(file).parent == tmp_path
+    expected = f"listen 127.0.0.1:44331; server {{ root {tmp_path}; }}"
+    assert Path(file).read_text(encoding="utf-8") == expected
+
+
 @pytest.mark.parametrize(
-    ("table", "expected"),
+    ("table", "over_udp", "over_tcp"),
     [
-        ("  sl  local_address rem_address\n", False),
-        ("  sl  local_address\n 1: 0100007F:01BB 00000000:0000 07\n", True),
+        ("  sl  local_address rem_address\n", False, False),
+        ("  sl  local_address\n 1: 0100007F:01BB 00000000:0000 07\n", True, False),
         # Of another port, and the same one at the other end.
-        ("  sl  local_address\n 1: 0100007F:11BB 0100007F:01BB 07\n", False),
-        ("  sl  local_address\n 1: 0100007F:0035 x\n 2: 00000000:01BB x\n", True),
+        ("  sl  local_address\n 1: 0100007F:11BB 0100007F:01BB 07\n", False, False),
+        ("  sl  local_address\n 1: 0100007F:0035 x 07\n 2: 00000000:01BB x 07\n", True, False),
+        # A TCP socket that listens, after one that does not.
+        ("  sl  local_address\n 1: 0100007F:01BB x 06\n 2: 00000000:01BB x 0A\n", True, True),
     ],
 )
-def test_a_socket_of_the_port_listens(table: str, expected: bool) -> None:
-    assert own_server.listens(table, 443) is expected
+def test_a_socket_of_the_port_listens(table: str, over_udp: bool, over_tcp: bool) -> None:
+    assert own_server.listens(table, 443, "udp") is over_udp
+    assert own_server.listens(table, 443, "tcp") is over_tcp
 
 
 def test_a_server_is_ready_when_it_listens_and_is_ended_by_its_pid(tmp_path: Path) -> None:
@@ -90,11 +101,11 @@ def test_a_server_is_ready_when_it_listens_and_is_ended_by_its_pid(tmp_path: Pat
         assert process.stdout is not None and process.stderr is not None
         assert next_line(process.stdout, 60).strip() == b"READY"
         listening = Path("/proc/net/udp").read_text(encoding="ascii")
-        assert own_server.listens(listening, port)
+        assert own_server.listens(listening, port, "udp")
         assert next_line(process.stderr, 60).strip() == b"serving cubic {other}"
     finally:
         process.kill()
         process.wait()
-    assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), port)
+    assert not own_server.listens(Path("/proc/net/udp").read_text(encoding="ascii"), port, "udp")
     # The process that printed READY has exited, too, and standard output has no other line.
     assert process.stdout.read() == b""

@@ -9,7 +9,7 @@ from pathlib import Path
 _NANOSECONDS = 0xA1B23C4D
 _FILE_HEADER, _RECORD = 24, struct.Struct("=IIII")
 _HEADERS = 14 + 20 + 8
-"""Headers of Ethernet, IPv4 and UDP."""
+"""Headers of Ethernet, IPv4 and UDP. For TCP, the part of the header that differs between packets follows."""
 _SAME = slice(64)
 """The part of a payload that identifies a datagram: packet protection makes it unique."""
 

@@ -175,8 +175,8 @@ def _script(
         numbers = ", ".join(str(index - 1) for index in sorted(indices))
         if numbers:
             rules.append(
-                f"add rule inet {table} forward ip daddr {address} udp dport != 0 oifname to_{name} "
-                f"numgen inc mod 1000000000 {{ {numbers} }} counter {verdict}"
+                f"add rule inet {table} forward ip daddr {address} meta l4proto {{ tcp, udp }} "
+                f"oifname to_{name} numgen inc mod 1000000000 {{ {numbers} }} counter {verdict}"
             )
     commands = [
         f"add table inet {table}",
