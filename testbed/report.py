@@ -190,9 +190,8 @@ def _figure(report: ReportContent, data: list[dict[str, Any]]) -> tuple[html.Pag
     if not report.panels:
         return None, []
     text = wording.plain_long(compared.described(report.panels))
-    looks = figures.looks(report.panels)
-    undrawn = [label for label in compared.labels(report.panels) if label not in looks]
     draw = partial(figures.draw, report.panels)
+    undrawn = figures.undrawn(report.panels)
     return html.draw_figure("figure", draw, data, title=title, description=text), undrawn
 
 

@@ -23,6 +23,18 @@ _FRAME = 66
 _SPREAD = 0.56
 """The part of a category's height that its dots take."""
 _FINE_DECADES = 1.3
+_EACH_MARKED, _MARKED = 30, 8
+"""Maximum number of points of a curve that each have a marker; the number of markers of longer curves."""
+_SMALL: dict[str, Any] = {
+    "fontsize": 9.5,
+    "labelspacing": 0.25,
+    "borderaxespad": 0.2,
+    "handlelength": 1.8,
+    "frameon": True,
+    "framealpha": 0.8,
+    "edgecolor": "none",
+}
+"""The look of a panel's own legend, which may cover curves."""
 
 
 def looks(panels: Sequence[ComparisonPanel]) -> dict[str, style.Look]:
@@ -33,15 +45,28 @@ def looks(panels: Sequence[ComparisonPanel]) -> dict[str, style.Look]:
     return {label: found[label] for label in counts if label in found}
 
 
+def undrawn(panels: Sequence[ComparisonPanel]) -> list[str]:
+    """Return the labels that a panel has but does not draw, because there are too many."""
+    drawn = looks(panels)
+    return [] if _has_legends(panels) else [label for label in labels(panels) if label not in drawn]
+
+
+def _has_legends(panels: Sequence[ComparisonPanel]) -> bool:
+    """Return whether each panel has a separate legend, because a common one would not have all labels."""
+    counts = [len(labels([panel])) for panel in panels]
+    return len(labels(panels)) > style.MOST and max(counts) <= style.MOST
+
+
 def draw(panels: Sequence[ComparisonPanel], size: style.Size) -> Figure:
-    """Draw the panels, with one legend."""
+    """Draw the panels with one legend, or with one legend each if this draws more labels."""
+    separate = _has_legends(panels)
     drawn = looks(panels)
     columns = 1 if size.narrow or len(panels) == 1 else 2
     rows = -(-len(panels) // columns)
     heights = [
         max(_height(panel) for panel in panels[row * columns : (row + 1) * columns]) for row in range(rows)
     ]
-    keys = _keys(panels, drawn)
+    keys = [] if separate else _keys(panels, drawn)
     per_line = 2 if size.narrow else 4
     with style.drawing():
         figure = style.canvas(size, sum(heights) + 14 + 24 * -(-len(keys) // per_line))
@@ -51,9 +76,14 @@ def draw(panels: Sequence[ComparisonPanel], size: style.Size) -> Figure:
                 axes.set_visible(False)
                 continue
             panel = panels[number]
-            (_dots if panel.across is None else _curves)(axes, panel, drawn)
+            panel_looks = looks([panel]) if separate else drawn
+            (_dots if panel.across is None else _curves)(axes, panel, panel_looks)
             axes.set_title(style.name(panel.title))
-        figure.legend(handles=keys, loc="outside upper left", ncols=per_line, handlelength=1.8)
+            if separate:
+                place = "best" if panel.across is None else "lower right"
+                axes.legend(handles=_keys([panel], panel_looks), loc=place, **_SMALL)
+        if keys:
+            figure.legend(handles=keys, loc="outside upper left", ncols=per_line, handlelength=1.8)
         return figure
 
 
@@ -110,6 +140,8 @@ def _curves(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look])
             if series.published
             else {"linestyle": drawn[series.label].dash, "linewidth": 1.6}
         )
+        if len(points) > _EACH_MARKED:
+            line["markevery"] = len(points) // _MARKED
         axes.plot(*zip(*points, strict=True), **line, **_marker(series, drawn[series.label]))
     places = [float(where) for series in drawn_series for where, _ in series.points]
     if places and min(places) > 0 and max(places) >= 10 * min(places):

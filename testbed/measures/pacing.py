@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from reports.numbers.compared import ComparisonPanel, ComparisonSeries, Where, series
 from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.sending.pacing_cells import Paced, PacedResult, Pacing, cells, is_of
 from testbed.measures.sending.pacing_checks import checks
+from testbed.measures.sending.pacing_panels import panels
 from testbed.summary import SummaryPage, number, page
 from testbed.trials.trial_row import Row
 
@@ -52,44 +52,6 @@ def summary(experiment: Pacing, lines: Sequence[Paced]) -> SummaryPage:
     return page(experiment, columns, legend, checks(experiment, lines), missing, len(lines), further=further)
 
 
-def panels(lines: Sequence[Paced]) -> list[ComparisonPanel]:
-    """Return the figure: ours and the published values by server."""
-    plots: tuple[tuple[str, str, str], ...] = (
-        ("alone_percent", "Packets alone", "Share [%]"),
-        ("below_percent", "Gaps of 0.1 ms or less", "Share [%]"),
-        ("goodput_mbit", "Goodput", "Rate [Mbit/s]"),
-        ("dropped", "Dropped by the queue", "Packets"),
-    )
-    figure = []
-    for name, title, axis in plots:
-        dots = series("server", [(_server(line), getattr(line, name)) for line in lines])
-        published_points: list[tuple[Where, float | None]] = [
-            (_server(line), getattr(line.published, name) if line.published else None) for line in lines
-        ]
-        figure.append(ComparisonPanel(title, axis, dots + series("server", published_points, published=True)))
-    return [*figure, *_distributions(lines)] if lines else []
-
-
-def _distributions(lines: Sequence[Paced]) -> Iterator[ComparisonPanel]:
-    """Yield distributions by server: ours as lines, the published shares as points (Figures 2 to 6)."""
-    for server in dict.fromkeys(line.server for line in lines if line.distribution):
-        group = [line for line in lines if line.server == server]
-        gaps: list[ComparisonSeries] = []
-        trains: list[ComparisonSeries] = []
-        for line in group:
-            name, published_result = _server(line).removeprefix(f"{server} ") or "own control", line.published
-            if line.distribution is not None:
-                gaps += series(name, line.distribution.gaps_drawn())
-                trains += series(name, line.distribution.trains_drawn())
-            if line.distribution is not None and published_result is not None:
-                gaps += series(name, [(0.1, published_result.below_percent)], published=True)
-                points = [(1.0, published_result.alone_percent), (5.0, published_result.le5_percent)]
-                trains += series(name, points, published=True)
-        yield ComparisonPanel(f"{server}: gaps up to", "Share of the gaps [%]", tuple(gaps), "Gap [ms]")
-        axis = "Share of the packets [%]"
-        yield ComparisonPanel(f"{server}: trains up to", axis, tuple(trains), "Length of the train [packets]")
-
-
 def _without_cell(experiment: Pacing) -> Iterator[str]:
     """Yield a sentence for each published result without a cell of the same conditions."""
     cells = experiment.cells()
@@ -112,13 +74,6 @@ def _without_cell(experiment: Pacing) -> Iterator[str]:
 
 def _spread(value: float | None, deviation: float | None, digits: int) -> str:
     return "-" if value is None or deviation is None else f"{value:.{digits}f} ± {deviation:.{digits}f}"
-
-
-def _server(line: Paced) -> str:
-    control = line.congestion_control or ""
-    gso = {"off": "", "on": "GSO", "paced": "paced GSO"}[line.buffers]
-    qdisc = "" if line.qdisc == "none" else line.qdisc
-    return " ".join(part for part in (line.server, control, qdisc, gso) if part)
 
 
 def results(experiment: Pacing, folder: Path, rows: Sequence[Row]) -> Results:

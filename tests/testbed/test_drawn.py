@@ -167,3 +167,33 @@ def test_more_lines_than_colours_are_not_plotted() -> None:
     many = tuple(ComparisonSeries(f"client{number}", ((1.0, number),)) for number in range(9))
     looks = figures.looks([ComparisonPanel("all", "ms", many, "RTT [ms]")])
     assert list(looks) == [f"client{number}" for number in range(7)]
+
+
+def test_panels_that_share_too_many_lines_have_a_legend_each() -> None:
+    """Two panels of five lines: each panel can draw its own, and a common legend could not."""
+    groups = [range(5), range(5, 10)]
+    made_panels = [
+        ComparisonPanel("all", "ms", tuple(ComparisonSeries(f"x{n}", ((1.0, n),)) for n in group), "RTT [ms]")
+        for group in groups
+    ]
+    assert figures.undrawn(made_panels) == []
+    drawn = figures.draw(made_panels, style.WIDE)
+    assert [
+        [text.get_text() for text in axes.get_legend().get_texts()]
+        for axes in drawn.axes
+        if axes.get_legend()
+    ] == [[f"x{n}" for n in group] for group in groups]
+    assert drawn.legends == []
+    # With a panel that has too many, they share what can be drawn.
+    many = tuple(ComparisonSeries(f"x{n}", ((1.0, n),)) for n in range(8))
+    with_many = [*made_panels, ComparisonPanel("all", "ms", many, "RTT [ms]")]
+    assert figures.undrawn(with_many) == ["x7", "x8", "x9"]
+    (common,) = figures.draw(with_many, style.WIDE).legends
+    assert [text.get_text() for text in common.get_texts()] == [f"x{n}" for n in range(7)]
+
+
+@pytest.mark.parametrize(("points", "marked"), [(30, None), (201, 25)])
+def test_markers_of_a_long_curve_are_apart(points: int, marked: int | None) -> None:
+    curve = ComparisonSeries("x", tuple((float(n), float(n)) for n in range(points)))
+    (axes,) = figures.draw([ComparisonPanel("all", "ms", (curve,), "RTT [ms]")], style.WIDE).axes
+    assert axes.lines[0].get_markevery() == marked

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reports.figures import compared as figures
 from testbed import experiment_files, measures
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import UnmetReason
-from testbed.measures.sending import pacing_cells
+from testbed.measures.sending import pacing_cells, pacing_panels
+from testbed.measures.sending.distributions import SendingDistribution
 from testbed.trials import trial_row
 from testbed.trials.captures.lateness import Lateness
 from testbed.trials.network import path
 from tests.dissect import build
 from tests.testbed.experiments import find
 from tests.testbed.experiments import text as text_of
+
+TRAINS = "Train up to [packets]"
 
 
 def named(**values: object) -> Cell:
@@ -114,19 +119,72 @@ def test_distributions_are_of_the_captures_of_trials_that_were_done(tmp_path: Pa
     short = 100 * 15 / 19
     assert [gaps[at] for at in (0.01, 0.02, 1.0, 1.01)] == pytest.approx([0, short, short, 100])
     assert found.as_dict()["trains_percent"][15:17] == [100, 100]
-    made = {panel.title: panel for panel in measures.results(experiment, tmp_path, rows).panels()}
-    trains = made["picoquic: trains up to"]
+    found_panels = measures.results(experiment, tmp_path, rows).panels()
+    made = {(panel.title, panel.across): panel for panel in found_panels}
+    # Too few cells to compare: only the group of the server and its qdisc.
+    assert len(made) == 4 + 2
+    gaps, trains = made["picoquic, no qdisc", "Gap up to [ms]"], made["picoquic, no qdisc", TRAINS]
     assert [(series.label, series.published) for series in trains.series] == [
         ("cubic", False),
         ("cubic", True),
     ]
     assert trains.series[1].points == ((1.0, 59.8), (5.0, 60.1))
-    assert made["picoquic: gaps up to"].series[1].points == ((0.1, 37.7),)
+    assert gaps.series[1].points == ((0.1, 37.7),)
     text = text_of(experiment, rows, tmp_path)
     bursts = "40 % of its packets are in trains of 16 or 17, within 10 points"
     assert f"picoquic, cubic: not met: {bursts}: 80.0 %." in text
     (block / "sender.pcap").unlink()
     assert "in trains of 16" not in text_of(experiment, rows, tmp_path)
+
+
+def test_distributions_are_grouped_as_in_the_figures_of_the_paper() -> None:
+    """Servers (2, 3), controls and GSO (4, 6), qdiscs (5). The page draws every distribution."""
+    experiment = find("pacing")
+    rows = [trial(cell) for cell in experiment.cells()]
+    sent = SendingDistribution((50.0,) * 200 + (100.0,), {1: 60.0, 16: 40.0})
+    found = [replace(line, distribution=sent) for line in pacing_cells.cells(experiment, Path(), rows)]
+    made = pacing_panels.panels(found)
+    assert figures.undrawn(made) == []
+    labels = {
+        panel.title: [series.label for series in panel.series] for panel in made if panel.across == TRAINS
+    }
+    ours = {title: list(dict.fromkeys(group)) for title, group in labels.items()}
+    assert set(ours["CUBIC, no qdisc"]) == {"ngtcp2-gnutls", "picoquic", "quiche", "quinn", "tcp-nginx"}
+    assert ours["quiche, etf"] == ["bbr", "bbr paced GSO", "cubic", "cubic GSO", "cubic paced GSO"]
+    assert ours["tcp-nginx cubic GSO"] == ["none", "fq", "fq_codel"]
+    # The server's cell with published values represents it.
+    (servers,) = (panel for panel in made if (panel.title, panel.across) == ("CUBIC, no qdisc", TRAINS))
+    quiche = [
+        series.points for series in servers.series if (series.label, series.published) == ("quiche", True)
+    ]
+    assert quiche == [((1.0, 9.3), (5.0, 89.3))]
+    # Each cell is drawn at least once, also without the others.
+    for line in found:
+        assert len(pacing_panels.panels([line])) == 4 + 2, line.cell
+
+
+def test_tcp_drops_fewer_packets_than_quic() -> None:
+    """Table 1, and trains of up to five. fq with TCP is not in the paper."""
+    cubic = {"congestion_control": "cubic", "qdisc": "none", "gso": True}
+    tcp = named(server="tcp-nginx", **cubic)
+    rows = [
+        trial(tcp, share_in_trains_le5=0.9991, queue_drops=16),
+        trial(named(**{**cubic, "server": "tcp-nginx", "qdisc": "fq"}), queue_drops=17),
+        trial(named(server="quiche", **cubic), queue_drops=17),
+        trial(named(server="ngtcp2-gnutls", **cubic), queue_drops=503),
+        # Without published values for these conditions.
+        trial(named(**{**cubic, "server": "quiche", "gso": False}), queue_drops=1),
+    ]
+    shown = text_of(find("pacing"), rows)
+    fewer = "fewer packets are dropped than of each QUIC server: 16; quiche 17, ngtcp2-gnutls 503."
+    assert f"tcp-nginx, cubic: met: {fewer}" in shown
+    short = "99.9 % of its packets are in trains of at most five"
+    assert f"tcp-nginx, cubic: met: {short}: 99.91 %." in shown
+    assert "tcp-nginx, cubic: met: fq" not in shown and "tcp-nginx, cubic: not met: fq" not in shown
+    rows[0] = trial(tcp, share_in_trains_le5=0.9989, queue_drops=17)
+    shown = text_of(find("pacing"), rows)
+    assert f"tcp-nginx, cubic: not met: {short}: 99.89 %." in shown
+    assert "tcp-nginx, cubic: not met: fewer packets are dropped" in shown
 
 
 def test_paced_buffers_are_compared_with_others_and_with_none() -> None:

@@ -17,6 +17,8 @@ _ALONE_PERCENT, _GAP_WITHIN = 99.0, 0.02
 """Share of single packets of picoquic with BBR, the paper's best; tolerance of the median gap."""
 _IN_BURSTS_PERCENT, _BURSTS_WITHIN = 40.0, 10.0
 """For picoquic with CUBIC, "almost 40 %" of the packets are in trains of 16 or 17 (section 4.1)."""
+_SHORT_TRAINS_PERCENT = 99.9
+"""For TCP with CUBIC, "more than 99.9 %" of the packets are in trains of at most five (section 4.1)."""
 _LARGEST_FRAME = 1514
 _CONDITIONS = ("server", "congestion_control", "qdisc", "buffers")
 
@@ -24,7 +26,12 @@ _CONDITIONS = ("server", "congestion_control", "qdisc", "buffers")
 def checks(experiment: Pacing, lines: Sequence[Paced]) -> list[Check]:
     """Return whether the paper's observations hold for the completed cells."""
     completed = [line for line in lines if line.done]
-    return [*_checks(completed), *_goodputs(completed), *_of_picoquic(experiment, lines)]
+    return [
+        *_checks(completed),
+        *_goodputs(completed),
+        *_of_picoquic(experiment, lines),
+        *_of_tcp(completed),
+    ]
 
 
 def _checks(lines: Sequence[Paced]) -> Iterator[Check]:
@@ -63,7 +70,8 @@ def _checks(lines: Sequence[Paced]) -> Iterator[Check]:
             )
     for none in lines:
         fq = _counterpart(lines, none, "qdisc", "fq")
-        if none.qdisc != "none" or fq is None:
+        # The paper measures only quiche with fq.
+        if none.server != "quiche" or none.qdisc != "none" or fq is None:
             continue
         gso = ", with GSO" if none.gso else ""
         about = f"{none.server}, {none.congestion_control or 'own control'}{gso}"
@@ -121,6 +129,34 @@ def _of_picoquic(experiment: Pacing, lines: Sequence[Paced]) -> Iterator[Check]:
             f"{100 * _GAP_WITHIN:g} % of {gap_us:.0f} us",
             f"{number(alone, 1)} %, {number(gap, 0)} us",
             alone is not None and alone >= _ALONE_PERCENT and near,
+        )
+
+
+def _of_tcp(lines: Sequence[Paced]) -> Iterator[Check]:
+    """Yield the paper's observations of TCP with CUBIC and no qdisc (Table 1, section 4.1)."""
+    baseline = [
+        line
+        for line in lines
+        if (line.congestion_control, line.qdisc) == ("cubic", "none") and line.published is not None
+    ]
+    tcp = next((line for line in baseline if line.server == "tcp-nginx"), None)
+    if tcp is None:
+        return
+    if tcp.le5_percent is not None:
+        yield Check(
+            "tcp-nginx, cubic",
+            f"{_SHORT_TRAINS_PERCENT:g} % of its packets are in trains of at most five",
+            f"{number(tcp.le5_percent, 2)} %",
+            tcp.le5_percent >= _SHORT_TRAINS_PERCENT,
+        )
+    quic = {line.server: line.dropped for line in baseline if line is not tcp and line.dropped is not None}
+    if quic and tcp.dropped is not None:
+        values = ", ".join(f"{server} {dropped:.0f}" for server, dropped in quic.items())
+        yield Check(
+            "tcp-nginx, cubic",
+            "fewer packets are dropped than of each QUIC server",
+            f"{tcp.dropped:.0f}; {values}",
+            tcp.dropped < min(quic.values()),
         )
 
 
