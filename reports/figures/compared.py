@@ -135,7 +135,7 @@ def _curves(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look])
     drawn_series = [series for series in panel.series if series.label in drawn]
     for series in drawn_series:
         points = sorted((float(where), value) for where, value in series.points)
-        line = (
+        line: dict[str, Any] = (
             {"linestyle": ""}
             if series.published
             else {"linestyle": drawn[series.label].dash, "linewidth": 1.6}

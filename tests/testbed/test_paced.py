@@ -123,13 +123,13 @@ def test_distributions_are_of_the_captures_of_trials_that_were_done(tmp_path: Pa
     made = {(panel.title, panel.across): panel for panel in found_panels}
     # Too few cells to compare: only the group of the server and its qdisc.
     assert len(made) == 4 + 2
-    gaps, trains = made["picoquic, no qdisc", "Gap up to [ms]"], made["picoquic, no qdisc", TRAINS]
+    trains = made["picoquic, no qdisc", TRAINS]
     assert [(series.label, series.published) for series in trains.series] == [
         ("cubic", False),
         ("cubic", True),
     ]
     assert trains.series[1].points == ((1.0, 59.8), (5.0, 60.1))
-    assert gaps.series[1].points == ((0.1, 37.7),)
+    assert made["picoquic, no qdisc", "Gap up to [ms]"].series[1].points == ((0.1, 37.7),)
     text = text_of(experiment, rows, tmp_path)
     bursts = "40 % of its packets are in trains of 16 or 17, within 10 points"
     assert f"picoquic, cubic: not met: {bursts}: 80.0 %." in text
