@@ -25,16 +25,18 @@ _SPREAD = 0.56
 _FINE_DECADES = 1.3
 _EACH_MARKED, _MARKED = 30, 8
 """Maximum number of points of a curve that each have a marker; the number of markers of longer curves."""
-_SMALL: dict[str, Any] = {
-    "fontsize": 9.5,
-    "labelspacing": 0.25,
-    "borderaxespad": 0.2,
-    "handlelength": 1.8,
-    "frameon": True,
-    "framealpha": 0.8,
-    "edgecolor": "none",
+_BELOW: dict[str, Any] = {
+    "loc": "upper center",
+    "ncols": 2,
+    "fontsize": 11,
+    "labelspacing": 0.2,
+    "columnspacing": 0.8,
+    "handletextpad": 0.4,
+    "handlelength": 1.5,
 }
-"""The look of a panel's own legend, which may cover curves."""
+"""The look of a panel's own legend, which is below the axis."""
+_AXIS, _LINE = 36, 16
+"""Height of an axis with its text, and of a line of a panel's own legend."""
 
 
 def looks(panels: Sequence[ComparisonPanel]) -> dict[str, style.Look]:
@@ -64,7 +66,8 @@ def draw(panels: Sequence[ComparisonPanel], size: style.Size) -> Figure:
     columns = 1 if size.narrow or len(panels) == 1 else 2
     rows = -(-len(panels) // columns)
     heights = [
-        max(_height(panel) for panel in panels[row * columns : (row + 1) * columns]) for row in range(rows)
+        max(_height(panel, separate=separate) for panel in panels[row * columns : (row + 1) * columns])
+        for row in range(rows)
     ]
     keys = [] if separate else _keys(panels, drawn)
     per_line = 2 if size.narrow else 4
@@ -80,15 +83,16 @@ def draw(panels: Sequence[ComparisonPanel], size: style.Size) -> Figure:
             (_dots if panel.across is None else _curves)(axes, panel, panel_looks)
             axes.set_title(style.name(panel.title))
             if separate:
-                place = "best" if panel.across is None else "lower right"
-                axes.legend(handles=_keys([panel], panel_looks), loc=place, **_SMALL)
+                under = (0.5, -_AXIS / (axes.get_position().height * figure.get_figheight() * 72))
+                axes.legend(handles=_keys([panel], panel_looks), bbox_to_anchor=under, **_BELOW)
         if keys:
             figure.legend(handles=keys, loc="outside upper left", ncols=per_line, handlelength=1.8)
         return figure
 
 
-def _height(panel: ComparisonPanel) -> int:
-    return _PANEL if panel.across is not None else _FRAME + _ROW * max(len(panel.categories), 2)
+def _height(panel: ComparisonPanel, *, separate: bool) -> int:
+    legend = _LINE * -(-(len(labels([panel])) + 1) // _BELOW["ncols"]) if separate else 0
+    return legend + (_PANEL if panel.across is not None else _FRAME + _ROW * max(len(panel.categories), 2))
 
 
 def _keys(panels: Sequence[ComparisonPanel], drawn: Mapping[str, style.Look]) -> list[Line2D]:

@@ -181,6 +181,7 @@ def test_panels_that_share_too_many_lines_have_a_legend_each() -> None:
     legends = [legend for axes in drawn.axes if (legend := axes.get_legend()) is not None]
     shown = [[text.get_text() for text in legend.get_texts()] for legend in legends]
     assert shown == [[f"x{n}" for n in group] for group in groups]
+    assert {text.get_fontsize() for legend in legends for text in legend.get_texts()} == {11}
     assert drawn.legends == []
     # With a panel that has too many, they share what can be drawn.
     many = tuple(ComparisonSeries(f"x{n}", ((1.0, n),)) for n in range(8))
