@@ -53,6 +53,8 @@ class Cell(AckPart, ServerPart, PathPart):
             "at-{}": None if self.qdisc == "pfifo" else self.qdisc.replace("_", "-"),
             "{}gso": ("paced-" if self.gso_paced else "") if self.gso else None,
             "ar{}": self.ack_ratio,
+            "then{}": self.ack_ratio_later,
+            "after{}": self.ack_ratio_later_after,
             "{:g}late": self.ack_delay_ms,
             "{:g}lost": self.loss_percent or None,
             "{:g}netem-down": self.netem_loss_to_client_percent or None,

@@ -25,7 +25,7 @@ def summary(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> Su
         PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
         PrintedColumn("loss\n%", [f"{line.loss_percent:g}" for line in completed]),
         *([PrintedColumn("more\n", others, right=False)] if any(line.more for line in completed) else []),
-        PrintedColumn("asked\nratio", [count(line.ack_ratio) for line in completed]),
+        PrintedColumn("asked\nratio", [line.ratios for line in completed]),
         PrintedColumn("\ndelay", [number(line.ack_delay_ms, 0) for line in completed]),
         PrintedColumn("reor-\ndering", [_REORDERING[line.ack_reordering] for line in completed], right=False),
         PrintedColumn("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
@@ -43,7 +43,7 @@ def summary(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> Su
     ]
     legend = (
         "Medians. Packets: ack-eliciting packets that the client received. ACKs: its packets with an ACK\n"
-        "frame; model: equation 3 of the paper. Timer: share of ACKs that waited their maximum delay.\n"
+        "frame; model: equation 3 of the paper, or 4. Timer: share of ACKs that waited their maximum delay.\n"
         "Bundled: share of ACKs with other frames in their packet. Client: its IP bytes per 100 of the\n"
         "server's. Reordering: D, an immediate ACK; NR, none; 3A, one for each of the next three packets.\n"
     )
@@ -61,7 +61,10 @@ def panels(lines: Sequence[Acked]) -> list[ComparisonPanel]:
         ("ACKs by the timer", "Share [%]", "timer_percent", "published_timer_percent", 1),
         ("Bytes of the client", "Of the server's [%]", "client_percent", "published_client_percent", 1),
     )
-    completed = [line for line in lines if line.done and line.ack_ratio is not None]
+    # Cells with two ratios have no place on the axis.
+    completed = [
+        line for line in lines if line.done and line.ack_ratio is not None and line.ack_ratio_later is None
+    ]
     groups: dict[str, list[Acked]] = {}
     for line in completed:
         label = f"{line.rtt_ms:g} ms"

@@ -64,6 +64,9 @@ def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
         # draft-ietf-quic-ack-frequency: an ACK is due after more packets than this; reordering threshold.
         parameters["ack_eliciting_threshold"] = cell.ack_ratio - 1
         parameters["ack_reordering_threshold"] = 0 if cell.ack_reordering == "ignored" else 1
+        if cell.ack_ratio_later is not None:
+            parameters["ack_eliciting_threshold_later"] = cell.ack_ratio_later - 1
+            parameters["ack_later_after"] = cell.ack_ratio_later_after
         if cell.ack_delay_ms is not None:
             parameters["ack_delay_us"] = round(cell.ack_delay_ms * 1000)
     return parameters

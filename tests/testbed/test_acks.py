@@ -60,6 +60,9 @@ def trial(cell: Cell, repetition: int = 1, **more: object) -> dict[str, Any]:
 def test_the_model_is_the_paper_s() -> None:
     """By hand: an ACK for every ten of 800 packets; the timer sent 20 of the ACKs, for five packets each."""
     assert model.acks(800, 10, 20) == 90
+    # The first hundred packets have an ACK for every two.
+    assert model.acks(800, 2, 20, (100, 10)) == 130
+    assert model.acks(80, 2, 0, (100, 10)) == 40
     # 2 x 1280 / 67 times the rate of the way back: the paper's 38:1.
     assert model.forward_limit_mbit(1, 2, 1280, 67) == pytest.approx(38.2, abs=0.05)
     assert model.forward_limit_mbit(1, 10, 1280, 67) == pytest.approx(191, abs=0.1)

@@ -58,6 +58,17 @@ def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> Non
         (HELD + "rtt_ms = -1\n[[cell]]\n", "rtt_ms: Input should be greater than 0"),
         (HELD + "rtt = 1\n[[cell]]\n", "rtt: no such setting"),
         (HELD + "ack_delay_ms = 25\n[[cell]]\n", "need `ack_ratio`"),
+        (HELD + "ack_ratio_later = 2\nack_ratio_later_after = 9\n[[cell]]\n", "need `ack_ratio`"),
+        (HELD + "ack_ratio = 2\nack_ratio_later = 10\n[[cell]]\n", "need each other: give both or none"),
+        (HELD + "ack_ratio = 2\nack_ratio_later_after = 9\n[[cell]]\n", "need each other: give both or none"),
+        (
+            HELD + "ack_ratio = 2\nack_ratio_later = 2\nack_ratio_later_after = 9\n[[cell]]\n",
+            "`ack_ratio_later` is the same as `ack_ratio`: change one",
+        ),
+        (
+            HELD + "ack_ratio = 2\nack_ratio_later = 10\nack_ratio_later_after = 0\n[[cell]]\n",
+            "ack_ratio_later_after: Input should be greater than or equal to 1",
+        ),
         (HELD + 'ack_ratio = 2\nack_reordering = "late"\n[[cell]]\n', "ack_reordering: Input should be"),
         (HELD + '[[cell]]\nclient = "nginx"\n', "there is no stack 'nginx'"),
         (HELD + "[vary]\nqueue_packets = [1, 2]\n", "two cells have the name quiche-aioquic-iack-9ms"),
@@ -295,6 +306,17 @@ def test_each_direction_has_half_the_round_trip_time() -> None:
             {"ack_ratio": 10, "ack_delay_ms": 12.5, "ack_reordering": "ignored"},
             "ratio 10, delay 12.5 ms, reordering ignored",
             {"ack_eliciting_threshold": 9, "ack_reordering_threshold": 0, "ack_delay_us": 12_500},
+        ),
+        (
+            {"ack_ratio": 2, "ack_ratio_later": 10, "ack_ratio_later_after": 100, "ack_delay_ms": 7.5},
+            "ratio 2, 10 after 100 packets, delay 7.5 ms",
+            {
+                "ack_eliciting_threshold": 1,
+                "ack_reordering_threshold": 1,
+                "ack_eliciting_threshold_later": 9,
+                "ack_later_after": 100,
+                "ack_delay_us": 7500,
+            },
         ),
     ],
 )

@@ -28,6 +28,10 @@ pub struct Transport {
     /// Ack-Eliciting Threshold of ACK_FREQUENCY frames (draft-ietf-quic-ack-frequency): a client sends an ACK after
     /// more ack-eliciting packets than this.
     pub ack_eliciting_threshold: Option<u32>,
+    /// Ack-Eliciting Threshold of a second request, which needs `ack_later_after`.
+    pub ack_eliciting_threshold_later: Option<u32>,
+    /// Number of ack-eliciting 1-RTT packets that a server sends before the second request.
+    pub ack_later_after: Option<u64>,
     /// Reordering Threshold of ACK_FREQUENCY frames. 0: reordering causes no ACK; 1: it causes an immediate ACK.
     pub ack_reordering_threshold: Option<u32>,
     /// Requested Max Ack Delay of ACK_FREQUENCY frames.

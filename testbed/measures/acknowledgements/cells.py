@@ -56,8 +56,9 @@ class Acked:
     RTT, worded as in cell names; empty without. `clean`: only queues drop datagrams, and the link delays no
     datagram longer than others. `acks`: the client's packets with an ACK frame; `packets`: the ack-eliciting
     packets that it received. `model_acks`: the ACKs by equation 3, from `packets` and the ACKs that the timer
-    sent. `client_percent`: the client's IP bytes per 100 bytes of the server. Shares of ACKs are in percent
-    of the ACKs that acknowledge a packet for the first time.
+    sent, or by equation 4 if the server requests a second ratio. `client_percent`: the client's IP bytes per
+    100 bytes of the server. Shares of ACKs are in percent of the ACKs that acknowledge a packet for the first
+    time.
     """
 
     cell: str
@@ -69,6 +70,8 @@ class Acked:
     more: str
     clean: bool
     ack_ratio: int | None
+    ack_ratio_later: int | None
+    ack_ratio_later_after: int | None
     ack_delay_ms: float | None
     ack_reordering: str | None
     trials: int
@@ -87,6 +90,15 @@ class Acked:
     published_transfer_ms: float | None
     published_timer_percent: float | None
     published_client_percent: float | None
+
+    @property
+    def ratios(self) -> str:
+        """Return the requested ratio, or both with the packets of the first; `-` without a request."""
+        if self.ack_ratio is None:
+            return "-"
+        if self.ack_ratio_later is None:
+            return f"{self.ack_ratio}"
+        return f"{self.ack_ratio}, {self.ack_ratio_later} after {self.ack_ratio_later_after}"
 
     @property
     def without_ratio(self) -> str:
@@ -129,6 +141,8 @@ def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row]) -> Acked:
         more=more(cell),
         clean=_is_clean(cell),
         ack_ratio=cell.ack_ratio,
+        ack_ratio_later=cell.ack_ratio_later,
+        ack_ratio_later_after=cell.ack_ratio_later_after,
         ack_delay_ms=cell.ack_delay_ms,
         ack_reordering=cell.ack_reordering,
         trials=len(rows),
@@ -157,7 +171,10 @@ def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row]) -> Acked:
 def _model(cell: Cell, row: Row) -> float | None:
     if cell.ack_ratio is None or row["peer_eliciting"] is None or row["acks_by_timer"] is None:
         return None
-    return model.acks(row["peer_eliciting"], cell.ack_ratio, row["acks_by_timer"])
+    later = None
+    if cell.ack_ratio_later is not None and cell.ack_ratio_later_after is not None:
+        later = (cell.ack_ratio_later_after, cell.ack_ratio_later)
+    return model.acks(row["peer_eliciting"], cell.ack_ratio, row["acks_by_timer"], later)
 
 
 def _share(row: Row, name: str) -> float | None:
@@ -172,5 +189,6 @@ def _is_of(published: Transfer, cell: Cell) -> bool:
         (published.rtt_ms, published.ack_ratio, published.loss_percent, published.ack_delay_ms)
         == (cell.rtt_ms, cell.ack_ratio, cell.loss_percent, cell.ack_delay_ms)
         and (not cell.loss_percent or published.ack_reordering == cell.ack_reordering)
+        and cell.ack_ratio_later is None
         and not more(cell)
     )

@@ -21,24 +21,27 @@ SMALL_PERCENT = 1.0
 def checks(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> list[Check]:
     """Return all checks for which `rows` have the cells; `lines` are the cells of `rows`."""
     completed = [line for line in lines if line.done]
-    lossless = [line for line in completed if line.clean]
+    of_one_ratio = [line for line in completed if line.ack_ratio_later is None]
+    lossless = [line for line in of_one_ratio if line.clean]
     return [
-        *_model(lossless),
+        *equations([line for line in completed if line.clean]),
         *_fewer_acks(lossless),
         *_no_later(lossless),
         *_small(lossless),
-        *_timer(completed),
-        *_no_order(by_cell(experiment, rows)),
+        *_timer(of_one_ratio),
+        *_no_order([pair for pair in by_cell(experiment, rows) if pair[0].ack_ratio_later is None]),
     ]
 
 
-def _model(lines: Sequence[Acked]) -> Iterator[Check]:
+def equations(lines: Sequence[Acked]) -> Iterator[Check]:
+    """Yield whether equation 3, or equation 4 with two ratios, predicts the ACKs of `lines` without loss."""
     for line in lines:
         if line.acks and line.model_acks is not None:
             off = line.model_acks / line.acks - 1
             yield Check(
                 line.cell,
-                f"equation 3 is within {100 * MODEL_WITHIN:g} % of the ACKs without loss",
+                f"equation {3 if line.ack_ratio_later is None else 4} is within {100 * MODEL_WITHIN:g} % of "
+                "the ACKs without loss",
                 f"{line.model_acks:.0f} for {line.acks:.0f} ACKs ({100 * off:+.1f} %)",
                 abs(off) <= MODEL_WITHIN,
             )

@@ -1,8 +1,8 @@
 //! The server for quinn-proto, with the lab's loop over sockets and releases.
 //!
-//! quinn asks TLS for its answer only after it received a packet. A delayed answer needs a patched copy of quinn-proto
-//! that also asks before it sends (testbed/stacks/patched/quinn/changes.toml). `make testbed-setup` builds the program
-//! `firstflight-quinn-server` with this copy.
+//! quinn asks TLS for its answer only after it received a packet, and requests only one ACK threshold per connection. A
+//! delayed answer and a second threshold need a patched copy of quinn-proto (testbed/stacks/patched/quinn/changes.toml).
+//! `make testbed-setup` builds the program `firstflight-quinn-server` with this copy.
 
 mod connection;
 mod session;
@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use transport::Later;
 
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
@@ -32,9 +33,12 @@ const VERSION: &str = concat!(
 );
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Runs the program; returns the exit status if it cannot serve.
-pub fn main() -> ExitCode {
-    firstflight_listener::run("firstflight-quinn-server", VERSION, Edge::new)
+/// Runs the program; returns the exit status if it cannot serve. `later` comes from the program, which is built with the
+/// patched copy; this crate is also built without it.
+pub fn main(later: Later) -> ExitCode {
+    firstflight_listener::run("firstflight-quinn-server", VERSION, |config| {
+        Edge::new(config, later)
+    })
 }
 
 struct Edge {
@@ -51,7 +55,7 @@ struct Edge {
 }
 
 impl Edge {
-    fn new(config: &Config) -> Result<Self, String> {
+    fn new(config: &Config, later: Later) -> Result<Self, String> {
         let behaviour = Behaviour::of(config)?;
         let tls = QuicServerConfig::try_from(tls::config(&behaviour.certificate)?)
             .map_err(|error| error.to_string())?;
@@ -64,7 +68,7 @@ impl Edge {
         let idle = IdleTimeout::try_from(IDLE).map_err(|error| error.to_string())?;
         transport.max_idle_timeout(Some(idle));
         transport.enable_segmentation_offload(false);
-        transport::apply(&behaviour.transport, &mut transport)?;
+        transport::apply(&behaviour.transport, &mut transport, later)?;
         server.transport_config(Arc::new(transport));
         // Otherwise, packets between two quinns have no fixed bit (RFC 9287), and tshark does not read them.
         let mut common = EndpointConfig::default();

@@ -1,0 +1,263 @@
+"""Two ratios in one connection and a long ACK delay, compared with a single ratio (paper 003, section 6).
+
+The paper recommends a ratio of 2 for the first 100 packets, then 10, and a longest delay of RTT/4. This
+policy should send fewer ACKs than a ratio of 2 and make no transfer longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
+from reports.tables.columns import PrintedColumn
+from testbed.experiment.cell import Cell
+from testbed.measures import Measure, Results
+from testbed.measures.acknowledgements.cells import Acked, Acks, cells
+from testbed.measures.acknowledgements.checks import equations
+from testbed.measures.acknowledgements.paired import SIGNIFICANT, PairedDifference, compare
+from testbed.summary import Check, SummaryPage, number, page, seconds
+from testbed.trials.cell_rows import by_cell, column, done, median_of
+from testbed.trials.trial_row import Row
+
+_LEAST = 2
+"""The ratio to compare with."""
+_EXTRA_WITHIN = 0.25
+"""Section 5.5: 40 more ACKs than with a ratio of 10, because of the first 100 packets."""
+
+
+class AckPolicies(Acks):
+    """Two ratios and a delay of RTT/4, compared with a single ratio (paper 003, section 6)."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A cell and its differences from the cell with ratio 2 on the same path. Medians; null without trials.
+
+    `first100`, `after100`: ack-eliciting packets per ACK, up to the 100th packet and later. `later_ms`: the
+    median difference of the transfer times in `pairs` of repetitions, which lost the same datagrams; `p`: the
+    probability of the sign test. `fewer`: the ACKs with ratio 2, divided by the ACKs of this cell. The other
+    columns are as in Acked.
+    """
+
+    cell: str
+    client: str
+    server: str
+    rtt_ms: float
+    loss_percent: float
+    ratios: str
+    ack_delay_ms: float | None
+    trials: int
+    done: int
+    transfer_ms: float | None
+    pairs: int
+    later_ms: float | None
+    p: float | None
+    packets: float | None
+    acks: float | None
+    model_acks: float | None
+    fewer: float | None
+    first100: float | None
+    after100: float | None
+    timer_percent: float | None
+    client_percent: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the columns as a dictionary."""
+        return asdict(self)
+
+    @property
+    def words(self) -> str:
+        """Return the policy in words."""
+        return f"ratio {self.ratios}" + ("" if self.ack_delay_ms is None else f", {self.ack_delay_ms:g} ms")
+
+
+@dataclass(frozen=True)
+class _Measured:
+    cell: Cell
+    acked: Acked
+    rows: Sequence[Row]
+
+    @property
+    def path(self) -> tuple[object, ...]:
+        """Return the conditions that compared cells share."""
+        return (
+            self.acked.rtt_ms,
+            self.acked.loss_percent,
+            self.acked.more,
+            self.acked.client,
+            self.acked.server,
+        )
+
+    def is_fixed(self, ratio: int | None) -> bool:
+        """Return whether its server requests only this ratio."""
+        return self.cell.ack_ratio == ratio and self.cell.ack_ratio_later is None
+
+
+def policies(experiment: AckPolicies, rows: Sequence[Row]) -> list[Policy]:
+    """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`."""
+    measured = _measured(experiment, rows)
+    return [_policy(one, _other(one, measured, _LEAST)) for one in measured]
+
+
+def _measured(experiment: AckPolicies, rows: Sequence[Row]) -> list[_Measured]:
+    pairs = zip(by_cell(experiment, rows), cells(experiment, rows), strict=True)
+    return [_Measured(cell, acked, cell_rows) for (cell, cell_rows), acked in pairs]
+
+
+def _other(one: _Measured, measured: Sequence[_Measured], ratio: int | None) -> _Measured | None:
+    """Return the first cell on the same path with only this ratio; `None` without a completed trial."""
+    same = (other for other in measured if other.path == one.path and other.is_fixed(ratio))
+    return next((other for other in same if other.acked.done), None)
+
+
+def _compared(one: _Measured, other: _Measured | None) -> PairedDifference | None:
+    return None if other is None or other is one else compare(other.rows, one.rows)
+
+
+def _policy(one: _Measured, least: _Measured | None) -> Policy:
+    found, acked, ended = _compared(one, least), one.acked, done(one.rows)
+    return Policy(
+        cell=acked.cell,
+        client=acked.client,
+        server=acked.server,
+        rtt_ms=acked.rtt_ms,
+        loss_percent=acked.loss_percent,
+        ratios=acked.ratios,
+        ack_delay_ms=acked.ack_delay_ms,
+        trials=acked.trials,
+        done=acked.done,
+        transfer_ms=acked.transfer_ms,
+        pairs=found.pairs if found else 0,
+        later_ms=found.median_ms if found else None,
+        p=found.p if found else None,
+        packets=acked.packets,
+        acks=acked.acks,
+        model_acks=acked.model_acks if acked.clean else None,
+        fewer=least.acked.acks / acked.acks if found and least and least.acked.acks and acked.acks else None,
+        first100=median_of(ended, column("eliciting_per_ack_first100")),
+        after100=median_of(ended, column("eliciting_per_ack_after100")),
+        timer_percent=acked.timer_percent,
+        client_percent=acked.client_percent,
+    )
+
+
+def checks(experiment: AckPolicies, rows: Sequence[Row]) -> list[Check]:
+    """Return the checks of all cells with two ratios."""
+    measured = _measured(experiment, rows)
+    twofold = [one for one in measured if one.cell.ack_ratio_later is not None and one.acked.done]
+    return [
+        *equations([one.acked for one in twofold if one.acked.clean]),
+        *(check for one in twofold for check in _of(one, measured)),
+    ]
+
+
+def _of(one: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
+    acked, cell = one.acked, one.cell
+    about = f"RTT {acked.rtt_ms:g} ms, loss {acked.loss_percent:g} %" + (
+        f", {acked.more}" if acked.more else ""
+    )
+    least, later = _other(one, measured, _LEAST), _other(one, measured, cell.ack_ratio_later)
+    if least is not None and least.acked.acks is not None and acked.acks is not None:
+        yield Check(
+            about,
+            f"it sends fewer ACKs than a ratio of {_LEAST}",
+            f"{acked.acks:.0f} and {least.acked.acks:.0f}",
+            acked.acks < least.acked.acks,
+        )
+    if later is not None and acked.clean and later.acked.acks is not None and acked.acks is not None:
+        after, first, ratio = cell.ack_ratio_later_after or 0, cell.ack_ratio or 1, cell.ack_ratio_later or 1
+        expected, extra = after / first - after / ratio, acked.acks - later.acked.acks
+        yield Check(
+            about,
+            f"it sends {expected:.0f} ACKs more than a ratio of {ratio}, within {100 * _EXTRA_WITHIN:g} %",
+            f"{extra:.0f} more",
+            abs(extra - expected) <= _EXTRA_WITHIN * abs(expected),
+        )
+    for other in (least, later):
+        found = _compared(one, other)
+        if other is None or found is None:
+            continue
+        than = f"than with a ratio of {other.acked.ratios}"
+        if acked.clean:
+            yield Check(
+                about,
+                f"the transfer takes at most one RTT longer {than}",
+                f"{found.median_ms:+.1f} ms",
+                found.median_ms <= acked.rtt_ms,
+            )
+        else:
+            yield Check(
+                about,
+                f"the transfer takes no longer {than} (sign test, {SIGNIFICANT:g})",
+                f"{found.median_ms:+.0f} ms (p {found.p:.3f}, {found.pairs} pairs)",
+                found.direction <= 0,
+            )
+
+
+def summary(experiment: AckPolicies, lines: Sequence[Policy], checked: Sequence[Check]) -> SummaryPage:
+    """Return the summary of cells."""
+    completed = [line for line in lines if line.done]
+    columns = [
+        PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
+        PrintedColumn("loss\n%", [f"{line.loss_percent:g}" for line in completed]),
+        PrintedColumn("asked\nratio", [line.ratios for line in completed], right=False),
+        PrintedColumn("\ndelay", [number(line.ack_delay_ms, 1) for line in completed]),
+        PrintedColumn("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
+        PrintedColumn("later than\nratio 2, ms", [number(line.later_ms, 0) for line in completed]),
+        PrintedColumn("\np", [number(line.p, 3) for line in completed]),
+        PrintedColumn("packets\n", [number(line.packets, 0) for line in completed]),
+        PrintedColumn("ACKs\n", [number(line.acks, 0) for line in completed]),
+        PrintedColumn("\nmodel", [number(line.model_acks, 0) for line in completed]),
+        PrintedColumn("fewer,\ntimes", [number(line.fewer, 2) for line in completed]),
+        PrintedColumn("each, to\n100", [number(line.first100, 2) for line in completed]),
+        PrintedColumn("\nlater", [number(line.after100, 2) for line in completed]),
+        PrintedColumn("timer\n%", [number(line.timer_percent, 1) for line in completed]),
+        PrintedColumn("client\n%", [number(line.client_percent, 2) for line in completed]),
+        PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
+    ]
+    legend = (
+        "Medians. Later than ratio 2: median difference of repetitions that lost the same datagrams; p:\n"
+        "sign test. Model: equation 3 of the paper, or 4. Fewer: the ACKs with ratio 2, divided by these.\n"
+        "Each: ack-eliciting packets per ACK, up to the 100th and later. Timer: share of ACKs that waited\n"
+        "their maximum delay. Client: its IP bytes per 100 of the server's.\n"
+    )
+    missing = [line.cell for line in lines if not line.done]
+    return page(experiment, columns, legend, checked, missing, len(lines))
+
+
+def panels(lines: Sequence[Policy]) -> list[ComparisonPanel]:
+    """Return the figure: differences of the transfer times, and ACKs, over the RTT, without and with loss."""
+    figure = []
+    for loss in dict.fromkeys(line.loss_percent for line in lines):
+        groups: dict[str, list[Policy]] = {}
+        for line in lines:
+            if line.loss_percent == loss and line.done:
+                groups.setdefault(_label(line), []).append(line)
+        for title, axis, name in (
+            ("Later than with ratio 2", "Time [ms]", "later_ms"),
+            ("ACKs", "ACKs [packets]", "acks"),
+        ):
+            curves: tuple[ComparisonSeries, ...] = ()
+            for label, group in groups.items():
+                curves += series(label, [(line.rtt_ms, getattr(line, name)) for line in group])
+            figure.append(ComparisonPanel(f"{title}, loss {loss:g} %", axis, curves, "RTT [ms]"))
+    return figure
+
+
+def _label(line: Policy) -> str:
+    """Return the policy, with a delay of a quarter of the RTT worded as such."""
+    if line.ack_delay_ms == line.rtt_ms / 4:
+        return f"ratio {line.ratios}, RTT/4"
+    return line.words
+
+
+def results(experiment: AckPolicies, _folder: Path, rows: Sequence[Row]) -> Results:
+    """Return a line for each cell."""
+    lines, checked = policies(experiment, rows), checks(experiment, rows)
+    return Results(lines, lambda: summary(experiment, lines, checked), lambda: panels(lines))
+
+
+MEASURE = Measure(AckPolicies, results)
