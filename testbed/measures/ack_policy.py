@@ -38,8 +38,8 @@ class Policy:
 
     `first100`, `after100`: ack-eliciting packets per ACK, up to the 100th packet and later. `later_ms`: the
     median difference of the transfer times in `pairs` of repetitions, which lost the same datagrams; `p`: the
-    probability of the sign test. `fewer`: the ACKs with ratio 2, divided by the ACKs of this cell. The other
-    columns are as in Acked.
+    probability of the sign test, null without loss. `fewer`: the ACKs with ratio 2, divided by the ACKs of
+    this cell. The other columns are as in Acked.
     """
 
     cell: str
@@ -109,8 +109,12 @@ def _measured(experiment: AckPolicies, rows: Sequence[Row]) -> list[_Measured]:
 
 def _other(one: _Measured, measured: Sequence[_Measured], ratio: int | None) -> _Measured | None:
     """Return the first cell on the same path with only this ratio; `None` without a completed trial."""
+    return next(iter(_others(one, measured, ratio)), None)
+
+
+def _others(one: _Measured, measured: Sequence[_Measured], ratio: int | None) -> list[_Measured]:
     same = (other for other in measured if other.path == one.path and other.is_fixed(ratio))
-    return next((other for other in same if other.acked.done), None)
+    return [other for other in same if other.acked.done]
 
 
 def _compared(one: _Measured, other: _Measured | None) -> PairedDifference | None:
@@ -132,7 +136,7 @@ def _policy(one: _Measured, least: _Measured | None) -> Policy:
         transfer_ms=acked.transfer_ms,
         pairs=found.pairs if found else 0,
         later_ms=found.median_ms if found else None,
-        p=found.p if found else None,
+        p=found.p if found and not acked.clean else None,
         packets=acked.packets,
         acks=acked.acks,
         model_acks=acked.model_acks if acked.clean else None,
@@ -159,7 +163,8 @@ def _of(one: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
     about = f"RTT {acked.rtt_ms:g} ms, loss {acked.loss_percent:g} %" + (
         f", {acked.more}" if acked.more else ""
     )
-    least, later = _other(one, measured, _LEAST), _other(one, measured, cell.ack_ratio_later)
+    least, later = _other(one, measured, _LEAST), _others(one, measured, cell.ack_ratio_later)
+    alike = next((other for other in later if other.acked.ack_delay_ms == acked.ack_delay_ms), None)
     if least is not None and least.acked.acks is not None and acked.acks is not None:
         yield Check(
             about,
@@ -167,20 +172,22 @@ def _of(one: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
             f"{acked.acks:.0f} and {least.acked.acks:.0f}",
             acked.acks < least.acked.acks,
         )
-    if later is not None and acked.clean and later.acked.acks is not None and acked.acks is not None:
+    if alike is not None and acked.clean and alike.acked.acks is not None and acked.acks is not None:
         after, first, ratio = cell.ack_ratio_later_after or 0, cell.ack_ratio or 1, cell.ack_ratio_later or 1
-        expected, extra = after / first - after / ratio, acked.acks - later.acked.acks
+        expected, extra = after / first - after / ratio, acked.acks - alike.acked.acks
         yield Check(
             about,
-            f"it sends {expected:.0f} ACKs more than a ratio of {ratio}, within {100 * _EXTRA_WITHIN:g} %",
+            f"it sends {expected:.0f} ACKs more than a ratio of {ratio} with the same delay, within "
+            f"{100 * _EXTRA_WITHIN:g} %",
             f"{extra:.0f} more",
             abs(extra - expected) <= _EXTRA_WITHIN * abs(expected),
         )
-    for other in (least, later):
+    for other in (least, *later):
         found = _compared(one, other)
         if other is None or found is None:
             continue
-        than = f"than with a ratio of {other.acked.ratios}"
+        delay = "" if other.acked.ack_delay_ms is None else f" and {other.acked.ack_delay_ms:g} ms"
+        than = f"than with a ratio of {other.acked.ratios}{delay}"
         if acked.clean:
             yield Check(
                 about,

@@ -20,11 +20,12 @@ POLICY = {"ack_ratio": 2, "ack_ratio_later": 10}
 def rows(
     rtt_ms: float, loss: int, *, policy_us: int, acks: int = 125, trials: int = 10
 ) -> list[dict[str, Any]]:
-    """Return trials of ratio 2, ratio 10 and the policy on a path: of 1 s, 1.1 s, and `policy_us`."""
+    """Return trials of ratio 2, ratio 10 (two delays) and the policy: of 1 s, 1.1 s, and `policy_us`."""
     found = []
     for given, more in (
         (TWO, {"transfer_us": 1_000_000}),
         (TEN, {"transfer_us": 1_100_000}),
+        ({"ack_ratio": 10, "ack_delay_ms": rtt_ms / 4}, {"transfer_us": 1_100_000}),
         (POLICY, {"transfer_us": policy_us, "ack_packets": acks, "acks_by_count": acks}),
     ):
         cell = named(NAME, rtt_ms=rtt_ms, loss_percent=loss, **given)
@@ -37,13 +38,14 @@ def test_a_policy_has_its_difference_from_ratio_two() -> None:
     assert [line.words for line in lines] == [
         "ratio 2, 25 ms",
         "ratio 10, 25 ms",
+        "ratio 10, 7.5 ms",
         "ratio 2, 10 after 100, 7.5 ms",
     ]
-    assert [(line.later_ms, line.pairs) for line in lines] == [(None, 0), (100, 10), (40, 10)]
-    assert [line.p for line in lines[1:]] == [pytest.approx(2 / 1024)] * 2
-    assert lines[0].fewer is None and lines[2].fewer == pytest.approx(427 / 125)
+    assert [(line.later_ms, line.pairs) for line in lines] == [(None, 0), (100, 10), (100, 10), (40, 10)]
+    assert [line.p for line in lines[1:]] == [pytest.approx(2 / 1024)] * 3
+    assert lines[0].fewer is None and lines[3].fewer == pytest.approx(427 / 125)
     # Equation 4 is for transfers without loss.
-    assert [line.model_acks for line in lines] == [None] * 3
+    assert [line.model_acks for line in lines] == [None] * 4
     (clean,) = (
         line for line in ack_policy.policies(find(NAME), rows(30, 0, policy_us=1)) if "," in line.ratios
     )
@@ -52,7 +54,7 @@ def test_a_policy_has_its_difference_from_ratio_two() -> None:
 
 def test_a_policy_is_compared_only_on_its_path() -> None:
     """A cell that differs in the loss is no reference."""
-    given = [*rows(30, 0, policy_us=1)[:10], *rows(30, 1, policy_us=1)[20:]]
+    given = [*rows(30, 0, policy_us=1)[:10], *rows(30, 1, policy_us=1)[30:]]
     assert [line.later_ms for line in ack_policy.policies(find(NAME), given)] == [None, None]
     assert [check.expected for check in ack_policy.checks(find(NAME), given)] == []
 
@@ -61,7 +63,7 @@ def test_a_policy_is_compared_only_on_its_path() -> None:
     ("loss", "policy_us", "acks", "unmet"),
     [
         (0, 1_029_000, 125, []),
-        (0, 1_031_000, 125, ["the transfer takes at most one RTT longer than with a ratio of 2"]),
+        (0, 1_031_000, 125, ["the transfer takes at most one RTT longer than with a ratio of 2 and 25 ms"]),
         (0, 1_000_000, 140, ["equation 4", "it sends 40 ACKs more than a ratio of 10"]),
         (0, 1_000_000, 114, ["equation 4", "it sends 40 ACKs more than a ratio of 10"]),
         (
@@ -71,14 +73,14 @@ def test_a_policy_is_compared_only_on_its_path() -> None:
             ["equation 4", "it sends fewer ACKs", "it sends 40 ACKs more than a ratio of 10"],
         ),
         (1, 1_000_000, 125, []),
-        (1, 1_001_000, 125, ["the transfer takes no longer than with a ratio of 2 (sign test, 0.05)"]),
+        (1, 1_001_000, 125, ["takes no longer than with a ratio of 2 and 25 ms (sign test, 0.05)"]),
         (
             1,
             1_101_000,
             125,
             [
-                "the transfer takes no longer than with a ratio of 2",
-                "takes no longer than with a ratio of 10",
+                f"takes no longer than with a ratio of {fixed} ms"
+                for fixed in ("2 and 25", "10 and 25", "10 and 7.5")
             ],
         ),
         (1, 1_000_000, 427, ["it sends fewer ACKs"]),
@@ -86,7 +88,7 @@ def test_a_policy_is_compared_only_on_its_path() -> None:
 )
 def test_expectations_of_a_policy(loss: int, policy_us: int, acks: int, unmet: list[str]) -> None:
     found = ack_policy.checks(find(NAME), rows(30, loss, policy_us=policy_us, acks=acks))
-    assert len(found) == (3 if loss else 5)
+    assert len(found) == (4 if loss else 6)
     failed = [check.expected for check in found if not check.met]
     assert len(failed) == len(unmet)
     assert all(words in expected for words, expected in zip(unmet, failed, strict=True))
@@ -98,8 +100,12 @@ def test_the_page_of_policies() -> None:
     assert " 2, 10 after 100 " in shown
     assert "RTT 638 ms, loss 0 %: met: it sends fewer ACKs than a ratio of 2: 125 and 427." in shown
     later, acks = ack_policy.panels(ack_policy.policies(find(NAME), given))
-    assert [series.label for series in later.series] == ["ratio 10, 25 ms", "ratio 2, 10 after 100, RTT/4"]
-    assert [series.points for series in acks.series] == [((638, 427),), ((638, 85),), ((638, 125),)]
+    assert [series.label for series in later.series] == [
+        "ratio 10, 25 ms",
+        "ratio 10, RTT/4",
+        "ratio 2, 10 after 100, RTT/4",
+    ]
+    assert [series.points for series in acks.series] == [((638, count),) for count in (427, 85, 85, 125)]
 
 
 def test_two_ratios_are_no_single_ratio() -> None:

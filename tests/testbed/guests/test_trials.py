@@ -20,6 +20,10 @@ from testbed.trials.captures.packets import crypto_bytes, has_stream
 from tests import drawn
 from tests.testbed.experiments import find, lines
 
+ACK_FREQUENCY = 0xAF
+NOT_ELICITING = {0x00, 0x02, 0x03, 0x1C, 0x1D}
+"""PADDING, ACK and CONNECTION_CLOSE (RFC 9000, table 3)."""
+
 
 def run(out: Path, name: str, *arguments: str) -> str:
     """Run a published experiment, or a user's own one if `name` is `--scenario=FILE`."""
@@ -183,6 +187,40 @@ def test_fewer_acks_are_sent_when_requested(tmp_path: Path) -> None:
     assert any("4 to 5.2 times fewer ACKs" in check.expected for check in met)
     assert any("the timer sends a larger share" in check.expected for check in met)
     assert any("equation 3" in check.expected and "-ar2-" in check.about for check in met)
+
+
+def test_a_server_requests_another_ratio_later(tmp_path: Path) -> None:
+    """In the packet after the hundredth, or again if it is lost; the client follows."""
+    scenario = tmp_path / "later.toml"
+    conditions = 'client = "quinn"\nserver = "quinn"\nrtt_ms = 30\nrate_mbit = 40\nqueue_packets = 1000\n'
+    conditions += 'answering = "wfc"\nbody_bytes = 500000\nnamed = ["drop_to_client"]\nack_ratio = 2\n'
+    conditions += "ack_ratio_later = 10\nack_ratio_later_after = 100\nack_delay_ms = 7.5\n"
+    cells = "[[cell]]\ndrop_to_client = []\n[[cell]]\ndrop_to_client = [103]\n"
+    scenario.write_text(f'title = "later"\nmeasure = "ack_policy"\n[held]\n{conditions}{cells}')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "1")
+    rows = series.rows(tmp_path, "later")
+    found = []
+    for packets in captured_packets.connections(tmp_path / "later", rows):
+        sent = [
+            [(frame["type"], frame) for frame in json.loads(packet["frame_details"] or "[]")]
+            for packet in packets
+            if packet["type"] == "1rtt" and not packet["from_client"]
+        ]
+        eliciting = [frames for frames in sent if any(kind not in NOT_ELICITING for kind, _ in frames)]
+        found.append(
+            [
+                (place, frame["sequence_number"], frame["ack_eliciting_threshold"])
+                for place, frames in enumerate(eliciting, start=1)
+                for kind, frame in frames
+                if kind == ACK_FREQUENCY
+            ]
+        )
+    (none_lost, lost), (row, _) = found, rows
+    assert none_lost == [(1, 0, 1), (101, 1, 9)]
+    assert row["requested_max_ack_delay_us"] == 7500
+    assert row["eliciting_per_ack_first100"] == pytest.approx(2, abs=0.2)
+    assert row["eliciting_per_ack_after100"] == pytest.approx(10, abs=2)
+    assert lost[0] == (1, 0, 1) and [request[1:] for request in lost[1:]] == [(2, 9)]
 
 
 def test_a_transfer_is_what_the_path_lets_through(tmp_path: Path) -> None:
