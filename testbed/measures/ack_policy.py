@@ -214,22 +214,22 @@ def summary(experiment: AckPolicies, lines: Sequence[Policy], checked: Sequence[
         PrintedColumn("\ndelay", [number(line.ack_delay_ms, 1) for line in completed]),
         PrintedColumn("transfer\ns", [seconds(line.transfer_ms) for line in completed]),
         PrintedColumn("later than\nratio 2, ms", [number(line.later_ms, 0) for line in completed]),
-        PrintedColumn("\np", [number(line.p, 3) for line in completed]),
+        PrintedColumn("sign\ntest p", [number(line.p, 3) for line in completed]),
         PrintedColumn("packets\n", [number(line.packets, 0) for line in completed]),
         PrintedColumn("ACKs\n", [number(line.acks, 0) for line in completed]),
         PrintedColumn("\nmodel", [number(line.model_acks, 0) for line in completed]),
         PrintedColumn("fewer,\ntimes", [number(line.fewer, 2) for line in completed]),
-        PrintedColumn("each, to\n100", [number(line.first100, 2) for line in completed]),
-        PrintedColumn("\nlater", [number(line.after100, 2) for line in completed]),
+        PrintedColumn("per ACK,\nto 100", [number(line.first100, 2) for line in completed]),
+        PrintedColumn("per ACK,\nlater", [number(line.after100, 2) for line in completed]),
         PrintedColumn("timer\n%", [number(line.timer_percent, 1) for line in completed]),
         PrintedColumn("client\n%", [number(line.client_percent, 2) for line in completed]),
         PrintedColumn("trials\ndone", [f"{line.done}/{line.trials}" for line in completed]),
     ]
     legend = (
-        "Medians. Later than ratio 2: median difference of repetitions that lost the same datagrams; p:\n"
-        "sign test. Model: equation 3 of the paper, or 4. Fewer: the ACKs with ratio 2, divided by these.\n"
-        "Each: ack-eliciting packets per ACK, up to the 100th and later. Timer: share of ACKs that waited\n"
-        "their maximum delay. Client: its IP bytes per 100 of the server's.\n"
+        "Medians. Later than ratio 2: median difference of repetitions that lost the same datagrams.\n"
+        "Model: equation 3 of the paper, or 4. Fewer: the ACKs with ratio 2, divided by these.\n"
+        "Per ACK: ack-eliciting packets, up to the 100th and later. Timer: share of ACKs that waited their\n"
+        "maximum delay. Client: its IP bytes per 100 of the server's.\n"
     )
     missing = [line.cell for line in lines if not line.done]
     return page(experiment, columns, legend, checked, missing, len(lines))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed import summary
 from testbed.measures import ack_policy
 from testbed.measures.acknowledgements import cells, checks
 from tests.testbed.experiments import find, text
@@ -97,6 +99,8 @@ def test_expectations_of_a_policy(loss: int, policy_us: int, acks: int, unmet: l
 def test_the_page_of_policies() -> None:
     given = rows(638, 0, policy_us=1_000_000, trials=1)
     shown = text(find(NAME), given)
+    headings = summary.headings(ack_policy.results(find(NAME), Path(), given).summary().columns)
+    assert len(set(headings)) == len(headings)
     assert " 2, 10 after 100 " in shown
     assert "RTT 638 ms, loss 0 %: met: it sends fewer ACKs than a ratio of 2: 125 and 427." in shown
     later, acks = ack_policy.panels(ack_policy.policies(find(NAME), given))
