@@ -11,7 +11,7 @@ from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.cells import Acked, Acks, cells
 from testbed.measures.acknowledgements.checks import checks
-from testbed.summary import SummaryPage, count, number, page, seconds
+from testbed.summary import SummaryPage, number, page, seconds
 from testbed.trials.trial_row import Row
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}

@@ -118,6 +118,7 @@ def test_two_ratios_are_no_single_ratio() -> None:
     given = [trial(cell) for cell in experiment.cells()]
     lines = cells.cells(experiment, given)
     assert [line.ratios for line in lines] == ["2", "10", "2, 20 after 100", "10, 20 after 100"]
-    twofold = [check for check in checks.checks(experiment, given) if "then20" in check.about]
+    twofold = [check for check in checks.checks(experiment, lines, given) if "then20" in check.about]
     assert ["equation 4" in check.expected for check in twofold] == [True, True]
-    assert len(checks.checks(experiment, given)) == len(checks.checks(experiment, given[:2])) + 2
+    of_one_ratio = checks.checks(experiment, cells.cells(experiment, given[:2]), given[:2])
+    assert len(checks.checks(experiment, lines, given)) == len(of_one_ratio) + 2
