@@ -52,9 +52,9 @@ impl Engine {
         clock: Clock,
         timeout: Duration,
         counts: Counts,
-        progress: Progress,
     ) -> Result<Engine, Failure> {
         Ok(Engine {
+            progress: Progress::new("ping", Some(list.len() as u64), None),
             receiver: Receiver::new(egress.ports(), clock)?,
             backlog,
             egress,
@@ -64,7 +64,6 @@ impl Engine {
             waiting: Waiting::new(),
             windows: Timers::new(timeout.as_nanos() as Mono),
             counts,
-            progress,
             stopping: false,
         })
     }

@@ -19,7 +19,6 @@ use clap::Parser;
 use firstflight_core::clock::Clock;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::inputs::{InputOptions, Lists};
-use firstflight_core::progress::Progress;
 use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::{
     OutputOptions, Outputs, Tally, Writer, leave_out_answered, summary,
@@ -108,7 +107,6 @@ fn ping(options: &Options) -> Result<u8, Failure> {
         None,
         list.len(),
     );
-    let progress = Progress::new("ping", Some(list.len() as u64), None);
     let engine = Engine::new(
         Backlog::new(list.clone(), limits),
         Egress::new(policy, ports, (options.rate, 1), clock),
@@ -117,7 +115,6 @@ fn ping(options: &Options) -> Result<u8, Failure> {
         clock,
         Duration::from_millis(options.timeout_ms),
         Counts(tally),
-        progress,
     )?;
     let result = run::run(engine, &signals);
     result.written?;
