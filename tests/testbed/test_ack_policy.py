@@ -9,7 +9,7 @@ import pytest
 
 from testbed import summary
 from testbed.measures import ack_policy
-from testbed.measures.acknowledgements import cells, checks
+from testbed.measures.acknowledgements import cells, checks, policies
 from tests.testbed.experiments import find, text
 from tests.testbed.test_acks import acks_of, named, trial
 
@@ -36,7 +36,7 @@ def rows(
 
 
 def test_a_policy_has_its_difference_from_ratio_two() -> None:
-    lines = ack_policy.policies(find(NAME), rows(30, 1, policy_us=1_040_000))
+    lines = policies.policies(find(NAME), rows(30, 1, policy_us=1_040_000))
     assert [line.words for line in lines] == [
         "ratio 2, 25 ms",
         "ratio 10, 25 ms",
@@ -49,7 +49,7 @@ def test_a_policy_has_its_difference_from_ratio_two() -> None:
     # Equation 4 is for transfers without loss.
     assert [line.model_acks for line in lines] == [None] * 4
     (clean,) = (
-        line for line in ack_policy.policies(find(NAME), rows(30, 0, policy_us=1)) if "," in line.ratios
+        line for line in policies.policies(find(NAME), rows(30, 0, policy_us=1)) if "," in line.ratios
     )
     assert clean.model_acks == 100 / 2 + 755 / 10
 
@@ -57,8 +57,8 @@ def test_a_policy_has_its_difference_from_ratio_two() -> None:
 def test_a_policy_is_compared_only_on_its_path() -> None:
     """A cell that differs in the loss is no reference."""
     given = [*rows(30, 0, policy_us=1)[:10], *rows(30, 1, policy_us=1)[30:]]
-    assert [line.later_ms for line in ack_policy.policies(find(NAME), given)] == [None, None]
-    assert [check.expected for check in ack_policy.checks(find(NAME), given)] == []
+    assert [line.later_ms for line in policies.policies(find(NAME), given)] == [None, None]
+    assert [check.expected for check in policies.checks(find(NAME), given)] == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_policy_is_compared_only_on_its_path() -> None:
     ],
 )
 def test_expectations_of_a_policy(loss: int, policy_us: int, acks: int, unmet: list[str]) -> None:
-    found = ack_policy.checks(find(NAME), rows(30, loss, policy_us=policy_us, acks=acks))
+    found = policies.checks(find(NAME), rows(30, loss, policy_us=policy_us, acks=acks))
     assert len(found) == (4 if loss else 6)
     failed = [check.expected for check in found if not check.met]
     assert len(failed) == len(unmet)
@@ -103,7 +103,7 @@ def test_the_page_of_policies() -> None:
     assert len(set(headings)) == len(headings)
     assert " 2, 10 after 100 " in shown
     assert "RTT 638 ms, loss 0 %: met: it sends fewer ACKs than a ratio of 2: 125 and 427." in shown
-    later, acks = ack_policy.panels(ack_policy.policies(find(NAME), given))
+    later, acks = ack_policy.panels(policies.policies(find(NAME), given))
     assert [series.label for series in later.series] == [
         "ratio 10, 25 ms",
         "ratio 10, RTT/4",
