@@ -10,7 +10,8 @@ import click
 
 from firstflight.system import terminal
 
-PATH = click.Path(path_type=Path)
+# click checks by access(2), which ignores capabilities. The size of a disk can be read without any right.
+PATH = click.Path(path_type=Path, readable=False)
 
 
 @click.group(epilog="Example: firstflight site metrics --disk /var/lib/firstflight")

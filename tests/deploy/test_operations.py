@@ -7,6 +7,7 @@ import os
 import pwd
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -114,3 +115,39 @@ def test_old_logs_of_airflow_are_removed(tmp_path: Path, days: int) -> None:
     done = subprocess.run(["systemd-tmpfiles", "--clean", rules], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert {name for name, path in paths.items() if path.exists()} == {"new"}
+
+
+def test_a_capability_reads_for_the_backup_what_modes_forbid(tmp_path: Path) -> None:
+    """As in firstflight-backup.service: another user than the owner, with a single capability."""
+    closed, backups = tmp_path / "closed", tmp_path / "backups"
+    closed.mkdir()
+    (closed / "list").write_text("192.0.2.1\n")
+    closed.chmod(0)
+    backups.mkdir()
+    backups.chmod(0o777)
+    other = ["--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    rights = ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
+    program = [sys.executable, "-P", "-m", "cli", "site", "backup", "settings"]
+    done = subprocess.run(
+        ["setpriv", *other, *rights, *program, "--to", str(backups), "--path", str(closed)],
+        cwd=DEPLOY.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    closed.chmod(0o700)
+    assert done.returncode == 0, done.stderr
+    assert "restored as a test" in done.stdout
+
+
+def test_folders_that_services_cannot_list_are_accepted() -> None:
+    """Metrics of the store's machine: only the size of its disk is read, and the store's folder is closed."""
+    group = main.root.get_command(click.Context(main.root), "site")
+    assert isinstance(group, click.Group)
+    types = [
+        option.type
+        for command in group.commands.values()
+        for option in command.params
+        if isinstance(option.type, click.Path)
+    ]
+    assert len(types) == 8 and not any(kind.readable for kind in types)

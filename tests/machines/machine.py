@@ -135,6 +135,8 @@ class Machine:
             )
         leader = until(self._leader, lambda: f"{self.name} does not boot: {self.console.read_text()}")
         assert leader
+        # nspawn shows a boot ID that is not the kernel's, except to services with their own /proc.
+        run("nsenter", f"--target={leader}", "--mount", "umount", "/proc/sys/kernel/random/boot_id")
         self._connect(leader)
         until(self._answers, lambda: f"{self.name} does not answer: {self.ssh('true').stderr}")
 
