@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from deploy import audit, dist, sbom
+from tests.machines import upgrade
 
 
 def test_bill_of_materials(tmp_path: Path) -> None:
@@ -153,6 +154,24 @@ def test_a_machine_does_not_install_a_changed_wheel(small_dist: Path) -> None:
         archive.writestr("helper.py", "stolen = True\n")
     done = playbook_installs(small_dist)
     assert done.returncode == 1 and "DO NOT MATCH THE HASHES" in done.stderr
+
+
+def test_the_tests_on_machines_upgrade_to_a_release_that_installs(
+    small_dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wheel with another commit has another hash, which the lists of requirements must have."""
+    wheel = small_dist / "firstflight-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(upgrade.COMMIT, "one\n")
+        archive.writestr("firstflight-0.1.0.dist-info/RECORD", f"{upgrade.COMMIT},sha256=x,4\n")
+        archive.writestr("firstflight-0.1.0.dist-info/METADATA", "Name: firstflight\nVersion: 0.1.0\n")
+        archive.writestr("firstflight-0.1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+    monkeypatch.setattr(dist, "OUT", small_dist)
+    made = upgrade.release(tmp_path / "next", "two")
+    with zipfile.ZipFile(made / wheel.name) as archive:
+        assert archive.read(upgrade.COMMIT) == b"two\n"
+    done = playbook_installs(made)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_package_without_a_wheel_is_one_sentence(small_dist: Path) -> None:

@@ -46,5 +46,6 @@ def release(out: Path, commit: str) -> Path:
                 given = "".join(f"{line}\n" for line in changed).encode()
             made.writestr(part, given)
     older.unlink()
+    dist.requirements_with_hashes(out)
     (out / "SHA256SUMS").write_text(dist.checksums(out), encoding="utf-8")
     return out
