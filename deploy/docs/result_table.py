@@ -46,8 +46,8 @@ class Table(BaseModel):
 def markdown(table: Table, kept: Sequence[Line]) -> str:
     """Return the table of a result's lines. InputError if a format names a field that no line has."""
     lines = [line for line in kept if all(_value(line, name) in given for name, given in table.where.items())]
-    for name in table.fields():
-        if not any(name.partition(".")[0] in line for line in lines):
+    for name in (*table.fields(), *table.sort):
+        if not any(_has(line, name) for line in lines):
             raise InputError(f"no line has the field {name}: correct it in tables.toml")
     lines = _added(table, lines)
     titles = sorted({_text(table.across, line) for line in lines}, key=_natural) if table.across else []
@@ -106,6 +106,13 @@ def _number(value: Any, divisor: str | None, spec: str) -> str:
         return "yes" if value else "no"
     # z: a rounded zero has no sign.
     return format(value / int(divisor) if divisor else value, f"z{spec}" if spec.endswith("f") else spec)
+
+
+def _has(line: Line, name: str) -> bool:
+    """Return whether a line has a field, which may be null."""
+    parent, _, last = name.rpartition(".")
+    holder = _value(line, parent) if parent else line
+    return isinstance(holder, Mapping) and last in holder
 
 
 def _value(line: Line, name: str) -> Any:

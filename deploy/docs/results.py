@@ -71,7 +71,7 @@ def with_tables(text: str, place: str, folder: Path = DOCS / "results") -> str:
 def _date(result: Mapping[str, Any]) -> str:
     if result.get("transcribed"):
         return f"transcribed, measured until {result['measured_until']}"
-    return f"measured on {result['measured_on']}" if "measured_on" in result else "computed"
+    return f"measured on {result['measured_on']}" if result.get("measured_on") else "computed"
 
 
 if __name__ == "__main__":

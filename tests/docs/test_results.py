@@ -103,9 +103,10 @@ def kept(folder: Path, lines: Sequence[Line], **more: Any) -> Path:
         ({"measured_on": "2030-01-02"}, "measured on 2030-01-02"),
         ({"transcribed": "x", "measured_until": "2030-01-02"}, "transcribed, measured until 2030-01-02"),
         ({}, "computed"),
+        ({"measured_on": None}, "computed"),
     ],
 )
-def test_a_page_gets_the_table_and_the_source(tmp_path: Path, head: dict[str, str], note: str) -> None:
+def test_a_page_gets_the_table_and_the_source(tmp_path: Path, head: dict[str, str | None], note: str) -> None:
     page = "Text\n\n<!-- results: page/own -->\nold\n<!-- end -->\n\nmore\n"
     written = results.with_tables(
         page, "testbed/page.md", kept(tmp_path, [{"client": "a", "gain_ms": 1}], **head)
@@ -113,6 +114,20 @@ def test_a_page_gets_the_table_and_the_source(tmp_path: Path, head: dict[str, st
     table = f"| client | gain |\n| --- | --- |\n| a | 1.0 |\n\nData: [own](../results/own.json), {note}.\n"
     assert written == f"Text\n\n<!-- results: page/own -->\n{table}<!-- end -->\n\nmore\n"
     assert results.with_tables(written, "testbed/page.md", tmp_path) == written
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"columns": {"low": "{ours.lwo:g}"}}, "ours.lwo"),
+        ({"columns": {"low": "{us.low:g}"}}, "us.low"),
+        ({"sort": ["sever"]}, "sever"),
+    ],
+)
+def test_a_field_that_no_line_has_is_a_mistake(given: dict[str, Any], field: str) -> None:
+    table = Table.model_validate({"of": "own", "rows": {"client": "{client}"}, **given})
+    with pytest.raises(InputError, match=f"no line has the field {field}: correct it in tables.toml"):
+        result_table.markdown(table, LINES)
 
 
 @pytest.mark.parametrize(

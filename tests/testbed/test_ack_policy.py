@@ -96,6 +96,23 @@ def test_expectations_of_a_policy(loss: int, policy_us: int, acks: int, unmet: l
     assert all(words in expected for words, expected in zip(unmet, failed, strict=True))
 
 
+@pytest.mark.parametrize(("pairs", "count"), [(5, 0), (6, 3)])
+def test_too_few_pairs_decide_nothing(pairs: int, count: int) -> None:
+    """With five pairs, the sign test is above 0.05 even if all have the same sign."""
+    found = policies.checks(find(NAME), rows(30, 1, policy_us=2_000_000, trials=pairs))
+    tested = [check for check in found if "sign test" in check.expected]
+    assert [check.met for check in tested] == [False] * count
+
+
+def test_a_policy_is_compared_only_under_its_conditions() -> None:
+    two_ratios = {"ack_ratio_later": 20, "ack_ratio_later_after": 100}
+    given = acks_of(two_ratios, {"congestion_control": "cubic"}).model_dump(by_alias=True, exclude_unset=True)
+    experiment = policies.AckPolicies.model_validate(given | {"measure": "ack_policy"})
+    cell = {found.congestion_control: found for found in experiment.cells() if found.ack_ratio == 2}
+    trials = [trial(found, transfer_us=1_000_000) for found in cell.values()]
+    assert [line.later_ms for line in policies.policies(experiment, trials)] == [None, None]
+
+
 def test_the_page_of_policies() -> None:
     given = rows(638, 0, policy_us=1_000_000, trials=1)
     shown = text(find(NAME), given)

@@ -130,7 +130,7 @@ def _no_order_of(lossy: Sequence[tuple[Cell, list[Row]]], behind: str) -> Iterat
         *_choices(lossy, lambda cell: cell.ack_reordering, lambda cell: cell.ack_ratio, "reordering"),
     ):
         compared = {rtt_ms: compare(*pair) for rtt_ms, pair in of.items()}
-        known = {rtt_ms: result for rtt_ms, result in compared.items() if result is not None}
+        known = {rtt_ms: result for rtt_ms, result in compared.items() if result and result.is_decisive}
         if len(known) < 2:
             continue
         directions = {result.direction for result in known.values()}

@@ -22,6 +22,11 @@ class PairedDifference:
     p: float
 
     @property
+    def is_decisive(self) -> bool:
+        """Return whether there are enough pairs: with five or fewer, no signs are significant."""
+        return 2.0 ** (1 - self.pairs) < SIGNIFICANT
+
+    @property
     def direction(self) -> int:
         """Return 1 if the second takes longer, -1 if it is faster, 0 if the test shows no difference."""
         if self.p >= SIGNIFICANT or not self.median_ms:

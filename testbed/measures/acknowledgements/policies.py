@@ -18,6 +18,7 @@ _LEAST = 2
 """The ratio to compare with."""
 _EXTRA_WITHIN = 0.25
 """Section 5.5: 40 more ACKs than with a ratio of 10, because of the first 100 packets."""
+_OF_POLICY = {"ack_ratio", "ack_ratio_later", "ack_ratio_later_after", "ack_delay_ms"}
 
 
 class AckPolicies(Acks):
@@ -73,15 +74,9 @@ class _Measured:
     rows: Sequence[Row]
 
     @property
-    def path(self) -> tuple[object, ...]:
-        """Return the conditions that compared cells share."""
-        return (
-            self.acked.rtt_ms,
-            self.acked.loss_percent,
-            self.acked.more,
-            self.acked.client,
-            self.acked.server,
-        )
+    def path(self) -> dict[str, Any]:
+        """Return the conditions that compared cells share: all but the ratios and the ACK delay."""
+        return self.cell.model_dump(exclude=_OF_POLICY)
 
     def is_fixed(self, ratio: int | None) -> bool:
         """Return whether its server requests only this ratio."""
@@ -187,7 +182,7 @@ def _of(one: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
                 f"{found.median_ms:+.1f} ms",
                 found.median_ms <= acked.rtt_ms,
             )
-        else:
+        elif found.is_decisive:
             yield Check(
                 about,
                 f"the transfer takes no longer {than} (sign test, {SIGNIFICANT:g})",
