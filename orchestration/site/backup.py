@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +49,17 @@ def size_bytes(backup: Path) -> int | None:
         return None
 
 
+@contextmanager
+def _private() -> Iterator[None]:
+    """Create files and folders that only their owner can read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@_private()
 def make(
     folder: Path, part: str, write: Callable[[Path], None], check: Callable[[Path], str], keep: int
 ) -> str:
@@ -57,7 +68,6 @@ def make(
     Returns a sentence about the backup. FirstflightError if it cannot be written or restored: then no backup
     is added or removed.
     """
-    os.umask(0o077)
     place = folder / part / f"{datetime.now(UTC):{_TIME}}{_UNFINISHED}"
     with files.explain_os_errors(place):
         for unfinished in (folder / part).glob(f"*{_UNFINISHED}"):

@@ -89,6 +89,8 @@ def test_a_backup_counts_once_it_was_restored(tmp_path: Path) -> None:
     secret.parent.mkdir()
     secret.write_text("secret")
     began = datetime.now(UTC) - timedelta(seconds=1)
+    umask = os.umask(0o022)
+    os.umask(umask)
 
     def make(check: Callable[[Path], str]) -> str:
         write = lambda place: backup.write_settings(place, [secret.parent])  # noqa: E731
@@ -120,6 +122,7 @@ def test_a_backup_counts_once_it_was_restored(tmp_path: Path) -> None:
     kept = list((tmp_path / "backups" / "settings").iterdir())
     modes = {path.suffix: path.stat().st_mode & 0o777 for path in kept}
     assert len(kept) == 4 and modes == {"": 0o700, ".bytes": 0o644}
+    assert os.umask(umask) == umask, "the umask must be restored"
 
 
 ANSWER = {

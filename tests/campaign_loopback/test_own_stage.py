@@ -126,7 +126,7 @@ def test_a_schedule_has_a_task_for_it_that_runs_it(
     )
     assert done.returncode == 0, done.stderr
     names, pool, gave, off = json.loads(done.stdout.splitlines()[-1])
-    measure = ["resolve", "probe", "handshake", "calibrate"]
+    measure = ["resolve", "scan", "probe", "handshake", "calibrate"]
     assert names == [*measure, "dissect", "tally", "load"]
     assert pool == "default_pool"  # it sends nothing
     assert gave["rows"] > 0 and tally(run, "east").is_file()
