@@ -352,6 +352,15 @@ def main(plan: RunPlan) -> Stage:
     return measuring(plan)[0]
 
 
+def beginning(plan: RunPlan) -> list[Stage]:
+    """Return the stages that give a key rows to load: the main stage first, then optional ones that send.
+
+    Not the resolve stage: DNS answers alone are not a measurement.
+    """
+    first = main(plan)
+    return [first, *(s for s in at_vantage(plan) if s.enabled_by is not None and s != first)]
+
+
 def _stages_of_plan(plan: RunPlan, settings: Settings | None) -> Iterator[Stage]:
     for stage in STAGES:
         if plan in stage.plans and (settings is None or stage.is_enabled(settings)):

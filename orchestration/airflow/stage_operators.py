@@ -78,8 +78,9 @@ class StageOperator(FirstflightOperator):
             stops = partial(self._is_stopped, run)
             if stage.sends:
                 if stops():
-                    return self._skip_stopped(run, key)
-                self._wait_until_due(run, key)
+                    return self._skip(f"run {run.id} is stopped: nothing was sent", run, key)
+                if (too_late := self._wait_until_due(run, key)) is not None:
+                    return self._skip(too_late, run, key)
             if stage.name == stages.LOAD:
                 return self._load(context, run, key)
             if stage.needs_capture and not captured(run, key):
@@ -93,15 +94,14 @@ class StageOperator(FirstflightOperator):
         report = run.report(self.stage, key)
         return {"rows": report.rows_out, **report.counts} if report is not None else {}
 
-    def _skip_stopped(self, run: Run, key: StageKey) -> dict[str, Any]:
-        """Handle a stopped run: skip the task, and with it all later ones, if the key has measured nothing.
+    def _skip(self, reason: str, run: Run, key: StageKey) -> dict[str, Any]:
+        """Skip the task, and with it all later ones, if the key has measured nothing.
 
-        Otherwise the task succeeds, and later stages process the rows.
+        Otherwise the task succeeds, and later stages process and load the rows.
         """
-        sentence = f"run {run.id} is stopped: nothing was sent"
         if not has_begun(run, key):
-            raise AirflowSkipException(sentence)
-        self.log.info(sentence)
+            raise AirflowSkipException(reason)
+        self.log.info(reason)
         return self._counts(run, key)
 
     def _is_stopped(self, run: Run) -> bool:
@@ -130,23 +130,23 @@ class StageOperator(FirstflightOperator):
             context["outlet_events"][outlet].extra = {**extra, "rows": counts}
         return counts
 
-    def _wait_until_due(self, run: Run, key: StageKey) -> None:
-        """Reschedule until the repetition is due; skip a repetition that was due days ago."""
+    def _wait_until_due(self, run: Run, key: StageKey) -> str | None:
+        """Reschedule until the repetition is due; return why it must not begin if it was due days ago."""
         from orchestration.airflow import due as times
 
         started = datetime.fromisoformat(str(run.manifest["started_at"]))
         due = times.repetition(started, run.settings.campaign.repetition_interval_s, key.repetition)
         now = datetime.now(UTC)
-        if run.report(self.stage, key) is not None or has_begun(run, key):
-            return  # continue it
+        main = stages.main(stages.plan_of(run)).name
+        if any(run.report(stage, key) is not None for stage in (self.stage, main)):
+            return None  # continue it
         if now > due + times.TOO_LATE:
-            raise AirflowSkipException(
-                f"repetition {key.repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
-            )
+            return f"repetition {key.repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
         if now < due:
             self.log.info("repetition %d begins at %s", key.repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
             # In several intervals, because the run may be stopped meanwhile.
             raise reschedule(min(due, now + POLL_WHILE_WAITING))
+        return None
 
 
 class TimedStageOperator(StageOperator):
@@ -178,8 +178,12 @@ def stage_tasks(
 
 
 def has_begun(run: Run, key: StageKey) -> bool:
-    """Return whether a key's main stage has started, so that later stages may have rows to process."""
-    return run.report(stages.main(stages.plan_of(run)).name, key) is not None
+    """Return whether later stages may have rows to process or load.
+
+    The key's main stage has started, or another stage in `stages.beginning` is done.
+    """
+    main, *others = stages.names(stages.beginning(stages.plan_of(run)))
+    return run.report(main, key) is not None or any(run.done(other, key) for other in others)
 
 
 def captured(run: Run, key: StageKey) -> bool:

@@ -66,12 +66,7 @@ def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
     """
     for run in Run.all():
         try:
-            main = stages.main(stages.plan_of(run))  # a key has it once
-            finished = [
-                (key, report)
-                for stage, report in stages.of_reports(run)
-                if stage == main and (key := report.key(run.id)) is not None and _is_over(run, report)
-            ]
+            finished = sorted(_finished(run), key=lambda part: part[1].started_at)
             loads = {key: run.report(stages.LOAD, key) for key, _ in finished}
             _ = run.settings if finished else None  # they name the store
         except FirstflightError as error:
@@ -87,6 +82,24 @@ def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
                 measured_at=report.ended_at or report.started_at,
                 message=None if load is None else load.message,
             )
+
+
+def _finished(run: Run) -> Iterator[tuple[StageKey, StageReport]]:
+    """Yield each key that has rows to load, with the report of the stage that shows it.
+
+    This is the main stage, if it has started. A stop may come before that: then it is another stage in
+    `stages.beginning` that is done.
+    """
+    main, *others = stages.names(stages.beginning(stages.plan_of(run)))
+    reports = {(report.key(run.id), report.stage): report for report in run.reports()}
+    for key in dict.fromkeys(key for key, _ in reports if key is not None):
+        if (report := reports.get((key, main))) is not None:
+            if _is_over(run, report):
+                yield key, report
+            continue
+        done = [r for other in others if (r := reports.get((key, other))) is not None and r.state == "done"]
+        if done:
+            yield key, done[-1]
 
 
 def _is_over(run: Run, report: StageReport) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from firstflight import settings
+from firstflight.errors import Interrupted
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files, lock
@@ -104,6 +105,28 @@ def test_a_survey_waits_by_its_own_stage_and_a_scan_by_its_probes(place: Path) -
     with survey.stage("tcp_options", survey.key("hamburg", 1)):
         pass
     assert [upload.run.id for upload in pending_uploads.uploads([])] == [run.id, survey.id]
+
+
+def test_a_scan_is_loaded_if_the_probes_never_started(place: Path) -> None:
+    del place
+    run = measured("20261120T060000Z-aaaaaa")
+    key, later = run.key("hamburg", 1), run.key("hamburg", 2)
+    with run.stage("resolve", later):
+        pass
+    assert [upload.key for upload in pending_uploads.uploads([])] == [key]
+    with run.stage("scan", later) as report:
+        path = run.layout.scan_answer(later)
+        rows.write(path, [rows.scan_answer(run=run.id, repetition=2)], "scan_answer")
+        run.add_output(report, path)
+    assert {upload.key for upload in pending_uploads.uploads([])} == {key, later}
+    assert pending_uploads.load_pending() == (2, [])
+    assert all(upload.loaded for upload in pending_uploads.uploads([]))
+    with open_store() as store:
+        assert store.rows("SELECT repetition FROM scan_answer") == [{"repetition": 2}]
+    # An unfinished main stage keeps the part back, whatever else is done.
+    with contextlib.suppress(Interrupted), run.stage("probe", later):
+        raise Interrupted("stopped")
+    assert [upload.key for upload in pending_uploads.uploads([])] == [key]
 
 
 @pytest.mark.parametrize(("elsewhere", "loaded"), [(False, True), (True, False)])

@@ -15,16 +15,19 @@ from firstflight.run.run import Run
 from tests import minimal
 from tests.airflow.conftest import airflow_environment
 
-STAGES = ("resolve", "probe", "handshake", "calibrate")
+STAGES = ("resolve", "scan", "probe", "handshake", "calibrate")
 # Whether the run is stopped, the started stages, the skipped stages.
 CASES: list[tuple[bool, tuple[str, ...], tuple[str, ...]]] = [
     (True, (), STAGES),
     (True, ("resolve",), STAGES),
     # A skipped task skips all later tasks, also dissect and load.
+    (True, ("resolve", "scan"), ()),
     (True, ("resolve", "probe"), ()),
     (False, (), STAGES),
     # Names resolved days ago are no longer probed. The resolution of a list may take days and finishes.
     (False, ("resolve",), STAGES[1:]),
+    # Later tasks load the addresses that the scan found.
+    (False, ("resolve", "scan"), ()),
     (False, ("resolve", "probe"), ()),
 ]
 # Prints the stages with skipped tasks for each named run. The centre does not answer.
@@ -42,8 +45,8 @@ for run in map(Run.with_id, *runs):
         try:
             if run.layout.stop_file.exists():
                 task.execute({})
-            else:
-                task._wait_until_due(run, run.key("here", 1))
+            elif (too_late := task._wait_until_due(run, key := run.key("here", 1))) is not None:
+                task._skip(too_late, run, key)
         except AirflowSkipException:
             skipped.append(stage)
     print(json.dumps([run.id, skipped]))
@@ -57,7 +60,8 @@ except AirflowFailException as error:
 
 def began(folder: Path, stopped: bool, stages: tuple[str, ...]) -> Run:
     """Return a scheduled run of four days ago. The stages in `begun` have reports."""
-    run = Run.create(*settings.load(minimal.write(folder), [f"{name}.enabled=true" for name in STAGES[2:]]))
+    enabled = [f"{name}.enabled=true" for name in ("handshake", "calibrate")]
+    run = Run.create(*settings.load(minimal.write(folder), [*enabled, *minimal.SCAN]))
     started = datetime.now(UTC) - timedelta(days=4)
     run.write_manifest({**run.manifest, "dag_run": "a", "started_at": started.isoformat()})
     for stage in stages:

@@ -87,6 +87,24 @@ def handshake(**changes: Any) -> dict[str, Any]:
     return row | changes
 
 
+def scan_answer(**changes: Any) -> dict[str, Any]:
+    """Return a scan_answer record, with `changes` applied."""
+    row: dict[str, Any] = {column.name: None for column in records.load("scan_answer").file_columns}
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "ip": "198.18.48.1",
+        "port": 443,
+        "received_at": DAY_NS,
+        "version_list": "0x00000001",
+        "ttl": 64,
+        "tool_version": "0.1.0+test",
+        "ruleset": "0123456789ab",
+    }
+    return row | changes
+
+
 def download(**changes: Any) -> dict[str, Any]:
     """Return a download record for a successful download, with `changes` applied."""
     row: dict[str, Any] = {column.name: None for column in records.load("download").file_columns}
