@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pendulum
-from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, chain, task
+from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, task
 
 from orchestration.airflow.centre import LoadCentre
 from orchestration.airflow.dag_run import period_of
@@ -117,4 +117,4 @@ of the hour, and records missed slots as skipped. If hours were not scheduled be
             chosen >> here
             common = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
             sends = {**SOON, "pool": vantage.watch_pool}
-            chain(*stage_tasks(RunPlan.WATCH, common, sends, rows=ROWS))
+            stage_tasks(RunPlan.WATCH, common, sends, rows=ROWS)

@@ -36,7 +36,8 @@ with DAG(
             "weekly",
             enum=["weekly", "always", "never"],
             description="When ZMap scans the networks in [scan] of the site's settings, if it is enabled "
-            "there; weekly: in runs with Monday's list.",
+            "there; weekly: in each repetition of a run with "
+            "Monday's list.",
         ),
     },
     doc_md="""
@@ -46,7 +47,8 @@ with DAG(
 and `firstflight runs`. Each vantage point then fetches its inputs from the centre and, per repetition,
 resolves the names, probes them while a capture runs, completes handshakes with a share of the names, dissects
 the capture, and loads its rows into the store. If `[scan]` of site.toml is enabled, ZMap scans its networks
-before the probes, once a week, and the addresses that answer are probed, too.
+before the probes in runs with Monday's list, and the addresses that answer are probed, too. If the scan
+fails, the names are probed without it.
 `report` writes the page when all rows are loaded, or after `report_after_minutes`, and names missing vantage
 points; `late_report` writes it again when the last vantage point has finished.
 

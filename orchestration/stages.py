@@ -66,6 +66,8 @@ class Stage:
     enabled_by: str | None = None
     # Has a separate schedule on a site: scheduled scans omit it.
     apart: bool = False
+    # If it fails on a schedule, later stages still run, without its rows. They wait only for a few retries.
+    may_fail: bool = False
     # If the stage measures: the plural noun for its rows, for example `probes`.
     measures: str | None = None
     # Takes --period and --start.
@@ -174,6 +176,7 @@ STAGES: tuple[Stage, ...] = (
         SCAN,
         sends=True,
         enabled_by="scan",
+        may_fail=True,
         kinds=("scan_answer",),
         outline="scanner.external.outline:outline",
     ),

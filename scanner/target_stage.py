@@ -74,6 +74,8 @@ class TargetStage(ABC):
             rules.check_lists(self.run)
             plan = self.choose()
             report.rows_in = plan.num_rows
+            if (warning := choose.without_scan(self.run, self.key)) is not None:
+                report.warnings.append(warning)
             if plan.num_rows == 0:
                 report.warnings.append(self.without_targets)
             targets = self.folder / "targets.csv"

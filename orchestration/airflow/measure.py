@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pendulum
-from airflow.sdk import Asset, Param, TaskGroup, TriggerRule, chain, task, task_group
+from airflow.sdk import Asset, Param, TaskGroup, TriggerRule, task, task_group
 
 from orchestration.airflow.centre import Gather, LoadCentre, ReportRun
 from orchestration.airflow.operators import ACTIVE_TASKS, RETRIES, at_vantage, vantage_points
@@ -109,7 +109,7 @@ def measure(
                         **at_vantage(vantage),
                     }
                     sends = {"pool": part.pool, "max_active_tis_per_dagrun": 1}
-                    chain(*stage_tasks(plan, common, sends, rows=rows))
+                    stage_tasks(plan, common, sends, rows=rows)
 
                 ends.append(repetition.expand(number=numbers))
                 last.append(f"{vantage.name}.{part.group}.load")

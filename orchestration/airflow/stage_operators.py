@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Asset, TriggerRule, chain
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from firstflight.shard import WHOLE, parse
 from orchestration import stages
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from firstflight.layout import StageKey
     from firstflight.run.run import Run
 
+# Retries of a stage that may fail, because later stages wait for it.
+FEW_RETRIES = 3
 # Interval of checks for a stop while a repetition is not due yet; each check starts a process.
 POLL_WHILE_WAITING = timedelta(hours=1)
 
@@ -49,14 +51,26 @@ class FetchInputs(FirstflightOperator):
 
 
 class StageOperator(FirstflightOperator):
-    """Runs a stage at a vantage point, or for a single shard, unless it is done."""
+    """Runs a stage at a vantage point, or for a single shard, unless it is done.
+
+    `needs`: a stage without which this one must not start, if the trigger rule does not ensure that.
+    """
 
     template_fields: Sequence[str] = ("run", "repetition")
 
     def __init__(
-        self, *, stage: str, vantage: str, run: Any, repetition: Any, shard: str = str(WHOLE), **kwargs: Any
+        self,
+        *,
+        stage: str,
+        vantage: str,
+        run: Any,
+        repetition: Any,
+        shard: str = str(WHOLE),
+        needs: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.needs = needs
         self.shard = shard
         self.stage = stage
         self.vantage = vantage
@@ -81,6 +95,8 @@ class StageOperator(FirstflightOperator):
                     return self._skip(f"run {run.id} is stopped: nothing was sent", run, key)
                 if (too_late := self._wait_until_due(run, key)) is not None:
                     return self._skip(too_late, run, key)
+            if self.needs is not None and not run.done(self.needs, key):
+                raise AirflowFailException(f"stage {self.needs} of {key} has failed: clear its task first")
             if stage.name == stages.LOAD:
                 return self._load(context, run, key)
             if stage.needs_capture and not captured(run, key):
@@ -163,17 +179,29 @@ class TimedStageOperator(StageOperator):
 def stage_tasks(
     plan: RunPlan, common: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
 ) -> list[StageOperator]:
-    """Create a task for each scheduled stage in a plan at one vantage point, in the order of the table.
+    """Create a task for each scheduled stage in a plan at one vantage point, one after the other.
+
+    The stage after one that may fail also runs if that one fails, but not if the stage before both fails.
 
     `common`: arguments of every task (vantage point, run, repetition, shard, queue); `sends`: further
     arguments of tasks that send; `rows`: the asset that the last task, which loads, publishes.
     """
-    tasks = []
+    tasks: list[StageOperator] = []
+    may_fail: StageOperator | None = None
     for stage in stages.scheduled(plan):
         kind = TimedStageOperator if stage.timed else StageOperator
         more = sends if stage.sends else {}
-        outlets = [rows] if stage.name == stages.LOAD else []
-        tasks.append(kind(task_id=stage.name, stage=stage.name, outlets=outlets, **{**common, **more}))
+        more = {**common, **more, "outlets": [rows] if stage.name == stages.LOAD else []}
+        if stage.may_fail:
+            more["retries"] = FEW_RETRIES
+        if may_fail is not None:
+            more |= {"trigger_rule": TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, "needs": tasks[-2].stage}
+        task = kind(task_id=stage.name, stage=stage.name, **more)
+        if may_fail is not None:
+            tasks[-2] >> task
+        may_fail = task if stage.may_fail else None
+        tasks.append(task)
+    chain(*tasks)
     return tasks
 
 

@@ -46,16 +46,26 @@ PLAN = pa.schema(
 def resolved(run: Run, key: StageKey, scratch: Path, *, promised: pa.Array | None = None) -> pa.Table:
     """Choose the addresses that the resolve stage found for `key`, as `choose` does with the run's settings.
 
-    The addresses that the scan stage found follow, without a name. Raise InputError if one of these stages
-    has not run.
+    The addresses that the scan stage found follow, without a name; none, if that stage failed. Raise
+    InputError if one of these stages has not run.
     """
     probe = run.settings.probe
     plan = choose(_dns_answer(run, key), probe.families, probe.all_addresses, scratch, promised=promised)
-    if not run.settings.scan.enabled:
+    if not run.settings.scan.enabled or without_scan(run, key) is not None:
         return plan
     scanned = _scanned(run.layout.scan_answer(key), FIRST_LINE + plan.num_rows)
     named = (pa.Table.from_batches([batch]) for batch in plan.to_batches())
     return mapped(chain(named, scanned), PLAN, scratch)
+
+
+def without_scan(run: Run, key: StageKey) -> str | None:
+    """Return the warning that the plan has only names, if the key's scan stage ended early; else `None`."""
+    report = run.report("scan", key) if run.settings.scan.enabled else None
+    if report is None or report.state == "done" or run.stage_is_running(report):
+        return None
+    return (
+        f"only names are contacted, because the scan stage failed: {report.message or 'it was interrupted'}"
+    )
 
 
 def contacted_over_quic(run: Run, key: StageKey) -> pa.Array | None:

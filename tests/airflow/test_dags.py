@@ -102,6 +102,17 @@ def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
             assert task["retries"] >= 3 and task["backoff"] and task["delay_s"] == 120, task
 
 
+def test_a_failed_scan_of_networks_does_not_block_the_probes(parsed: dict[str, Any]) -> None:
+    tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
+    for prefix in (f"{vantage.name}.repetition." for vantage in VANTAGES):
+        scan, probe = tasks[f"{prefix}scan"], tasks[f"{prefix}probe"]
+        assert (scan["trigger_rule"], scan["retries"]) == ("all_success", 3)
+        assert probe["trigger_rule"] == "all_done_min_one_success"
+        assert {f"{prefix}resolve", f"{prefix}scan"} < set(probe["upstream"])
+        after = tasks[f"{prefix}handshake"]
+        assert after["trigger_rule"] == "all_success" and f"{prefix}scan" not in after["upstream"]
+
+
 def test_a_watch_is_tried_again_soon_and_for_a_day(parsed: dict[str, Any]) -> None:
     for task in parsed["dags"]["cdn_watch"]["tasks"]:
         if task["task_id"].endswith((".fetch_inputs", ".watch")):

@@ -50,6 +50,12 @@ for run in map(Run.with_id, *runs):
         except AirflowSkipException:
             skipped.append(stage)
     print(json.dumps([run.id, skipped]))
+# Without names the probes do not start, whatever the scan did.
+try:
+    own = {"vantage": "here", "run": runs[-1][-1], "repetition": 1}
+    StageOperator(task_id="needs", stage="probe", needs="handshake", **own).execute({})
+except AirflowFailException as error:
+    print("needs:", error)
 # A worker's task can write the value of another task.
 try:
     LoadCentre(task_id="load_run", run="../elsewhere").execute({})
@@ -84,4 +90,5 @@ def test_stages_without_measurements_are_skipped(tmp_path: Path, monkeypatch: py
     assert ended.returncode == 0, ended.stderr
     found = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('["')]
     assert dict(found) == expected
+    assert "needs: stage handshake of " in ended.stdout
     assert "refused: " in ended.stdout and "../elsewhere" in ended.stdout.partition("refused: ")[2]

@@ -129,6 +129,13 @@ def test_settings_of_downloads_are_removed_again() -> None:
     assert changed(tasks, "absent", when="not firstflight_downloads | bool") == written
 
 
+def test_networks_are_scanned_with_zmap() -> None:
+    (install, *_) = tasks_of("vantage", "main")
+    assert "vantage_scan_packages if firstflight_scan | bool else []" in install["vars"]["common_missing_of"]
+    defaults = yaml.safe_load((ANSIBLE / "roles/vantage/defaults/main.yml").read_text())
+    assert defaults["vantage_scan_packages"] == ["zmap"]
+
+
 def test_metrics_and_acme_end_with_their_settings() -> None:
     """What they write is removed: a server with an old password, a hook that replaces other certificates."""
     assert changed(tasks_of("metrics", "absent"), "absent") == changed(tasks_of("metrics", "serve"), "file")

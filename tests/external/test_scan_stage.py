@@ -15,12 +15,13 @@ import pytest
 from firstflight import settings
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
-from firstflight.errors import FirstflightError, Interrupted
+from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
 from firstflight.run.run import Run
 from firstflight.shard import Shard
 from orchestration.airflow.due import is_scan_due
 from orchestration.checks import machine
 from orchestration.local import preview
+from scanner.driver import choose
 from scanner.external.lists_in_force import ListsChanged, ListsInForce
 from scanner.external.stage import sweep_of
 from schemas import records
@@ -134,6 +135,25 @@ def test_an_address_added_to_a_list_stops_zmap(folder: Path) -> None:
     assert "a network that it scans was added to a list" in happened["stderr"]
     assert 0 < sum(happened["datagrams"].values()) < 200, "at 1 per second, ZMap ran to the end"
     assert not run.layout.scan_answer(run.key("here", 1)).exists()
+
+
+def test_names_are_contacted_if_the_scan_failed(folder: Path) -> None:
+    run = created(folder)
+    key = run.key("here", 1)
+    of_key: dict[str, Any] = {**key.columns(), "list_id": "list"}
+    named = answer("sweep.test", "A", address=QUIC[0], answer_rank=0, **of_key)
+    write(run.layout.dns_answer(key), [named], "dns_answer")
+    with pytest.raises(InputError, match="run the scan stage first"):
+        choose.resolved(run, key, folder)
+    with run.stage("scan", key), pytest.raises(InputError, match="run the scan stage first"):
+        choose.resolved(run, key, folder)
+    with pytest.raises(InputError, match="run the scan stage first"):  # done, and its file is lost
+        choose.resolved(run, key, folder)
+    for error, said in ((UsageError("no ZMap"), "no ZMap"), (Interrupted("stopped"), "it was interrupted")):
+        with pytest.raises(type(error)), run.stage("scan", key):
+            raise error
+        assert choose.resolved(run, key, folder)["domain"].to_pylist() == ["sweep.test"]
+        assert str(choose.without_scan(run, key)).endswith(f"the scan stage failed: {said}")
 
 
 def test_shards_divide_the_addresses(folder: Path) -> None:
