@@ -2,7 +2,7 @@
 SELECT
     coalesce(CAST(h.cdn AS Nullable(String)), 'Others') AS cdn,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     countIf(outcome = 'done') AS done,
     countIf(outcome IN ('handshake_failed', 'malformed', 'retry_loop', 'version_negotiation', 'closed')) AS failed,
     countIf(outcome IN ('timeout', 'refused')) AS unanswered,

@@ -5,7 +5,7 @@ SELECT
     by_certificate,
     any(agreement) AS agreement,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     handshakes / sum(handshakes) OVER () AS share
 FROM ${database}.handshake_cdn
 WHERE ${cdn_asked}

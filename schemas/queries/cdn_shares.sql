@@ -1,9 +1,9 @@
 SELECT
     cdn,
-    uniqExactIf(domain, method = 'asn') AS names_by_asn,
-    uniqExactIf(domain, method = 'cname') AS names_by_cname,
-    uniqExactIf(domain, method = 'header') AS names_by_header,
-    uniqExactIf(domain, method = 'certificate') AS names_by_certificate,
+    uniqExactIf(domain, method = 'asn' AND domain != '') AS names_by_asn,
+    uniqExactIf(domain, method = 'cname' AND domain != '') AS names_by_cname,
+    uniqExactIf(domain, method = 'header' AND domain != '') AS names_by_header,
+    uniqExactIf(domain, method = 'certificate' AND domain != '') AS names_by_certificate,
     countIf(method = 'asn') / nullIf(sum(countIf(method = 'asn')) OVER (), 0) AS share_by_asn,
     countIf(method = 'cname') / nullIf(sum(countIf(method = 'cname')) OVER (), 0) AS share_by_cname,
     countIf(method = 'header') / nullIf(sum(countIf(method = 'header')) OVER (), 0) AS share_by_header,

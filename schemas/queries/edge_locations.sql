@@ -3,7 +3,7 @@ SELECT
     coalesce(CAST(quic_handshake.cdn AS Nullable(String)), 'Others') AS cdn,
     assumeNotNull(toString(quic_handshake.edge_location)) AS location,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     handshakes / sum(handshakes) OVER (PARTITION BY vantage, cdn) AS share,
     quantileExact(0.5)(rtt_min_us) AS rtt_min_p50_us

@@ -4,7 +4,7 @@ SELECT
     CAST(quic_handshake.min_ack_delay_id AS Nullable(String)) AS code_point,
     quic_handshake.min_ack_delay_us AS min_ack_delay_us,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     handshakes / sum(handshakes) OVER (PARTITION BY cdn) AS share_of_cdn
 FROM ${database}.quic_handshake

@@ -3,7 +3,7 @@ SELECT
     CAST(quic_handshake.group AS Nullable(String)) AS key_exchange,
     CAST(quic_handshake.cipher AS Nullable(String)) AS suite,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     countIf(hello_retry) / nullIf(countIf(hello_retry IS NOT NULL), 0) AS hello_retry_share,
     handshakes / sum(handshakes) OVER (PARTITION BY cdn) AS share_of_cdn

@@ -3,7 +3,7 @@ SELECT
     CAST(quic_handshake.server_header AS Nullable(String)) AS server,
     count() AS responses,
     countIf(status BETWEEN 200 AND 299) AS successful,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     responses / sum(responses) OVER (PARTITION BY cdn) AS share_of_cdn
 FROM ${database}.quic_handshake

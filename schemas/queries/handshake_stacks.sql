@@ -5,7 +5,7 @@ SELECT
         arrayStringConcat(arraySort(splitByChar(',', assumeNotNull(stack_fingerprint))), ','),
         NULL) AS parameters,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     uniqExact(assumeNotNull(stack_fingerprint)) AS fingerprints,
     handshakes / sum(handshakes) OVER (PARTITION BY cdn) AS share_of_cdn,

@@ -3,7 +3,7 @@ SELECT
     outcome,
     stage,
     count() AS handshakes,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     countIf(retry) / nullIf(countIf(retry IS NOT NULL), 0) AS retry_share,
     handshakes / sum(handshakes) OVER (PARTITION BY cdn) AS share_of_cdn

@@ -18,7 +18,7 @@ counted AS
             outcome = 'answered') AS first_answer
     FROM ${database}.tcp_option
     ARRAY JOIN [('names', domain), ('addresses', ip)] AS each
-    WHERE outcome NOT IN ('blocked', 'send_failed')
+    WHERE counted_value != '' AND outcome NOT IN ('blocked', 'send_failed')
         AND ${of_run_with tcp_option}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
     GROUP BY run, vantage, counted_by, counted_value

@@ -17,7 +17,7 @@ answered AS
 SELECT
     coalesce(CAST(answered.cdn AS Nullable(String)), 'Others') AS cdn,
     count() AS answered,
-    uniqExact(domain) AS names,
+    uniqExactIf(domain, domain != '') AS names,
     uniqExact(ip) AS addresses,
     countIf(ecn) / nullIf(countIf(ecn IS NOT NULL), 0) AS ecn_share,
     countIf(sack) / nullIf(countIf(sack IS NOT NULL), 0) AS sack_share,

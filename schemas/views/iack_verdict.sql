@@ -52,6 +52,7 @@ FROM
         FROM ${database}.quic_handshake
         WHERE outcome = 'done' AND first_answer IN ('iack', 'coalesced', 'sh_first')
             AND NOT ifNull(retry, true) AND NOT ifNull(hello_retry, true)
+            AND domain != ''
     )
     GROUP BY run, vantage, domain, ip
 )

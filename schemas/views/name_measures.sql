@@ -71,7 +71,7 @@ FROM
             [] AS of_survey,
             [] AS of_downloads
         FROM ${database}.quic_probe
-        WHERE sent_at IS NOT NULL AND slot IS NULL
+        WHERE domain != '' AND sent_at IS NOT NULL AND slot IS NULL
         GROUP BY domain, ip, vantage, day
         UNION ALL
         SELECT
@@ -95,7 +95,7 @@ FROM
             [] AS of_survey,
             [] AS of_downloads
         FROM ${database}.quic_handshake
-        WHERE sent_at IS NOT NULL
+        WHERE domain != '' AND sent_at IS NOT NULL
         GROUP BY domain, ip, vantage, day
         UNION ALL
         SELECT
@@ -119,7 +119,7 @@ FROM
             )] AS of_survey,
             [] AS of_downloads
         FROM ${database}.tcp_option
-        WHERE sent_at IS NOT NULL
+        WHERE domain != '' AND sent_at IS NOT NULL
         GROUP BY domain, ip, vantage, day
         UNION ALL
         SELECT
