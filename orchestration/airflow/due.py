@@ -45,7 +45,10 @@ def repetition(started: datetime, interval_s: float, number: int) -> datetime:
 
 
 def is_scan_due(when: str, day: Date) -> bool:
-    """Return whether the scan run of a day also scans networks: `always`, `never`, or `weekly` on Mondays."""
+    """Return whether a run with the list of `day` scans networks in its repetitions.
+
+    `when`: `always`, `never`, or `weekly`, only with the list of a Monday.
+    """
     return when == "always" or (when == "weekly" and day.isoweekday() == 1)
 
 
