@@ -136,6 +136,39 @@ def test_networks_are_scanned_with_zmap() -> None:
     assert defaults["vantage_scan_packages"] == ["zmap"]
 
 
+def test_a_missing_certificate_is_refused_before_any_change(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """A play without the firstflight_acme of the last one, on machines that need a certificate or do not."""
+    check, book = "roles/common/tasks/certificate.yml", yaml.safe_load((ANSIBLE / "rotate.yml").read_text())
+    first = book[0]
+    assert (first["hosts"], first["any_errors_fatal"]) == ("all", True)
+    assert first["tasks"][0]["ansible.builtin.include_role"]["tasks_from"] == "certificate.yml"
+    before = [task for task in tasks_of("common", "main") if "import_tasks" in "".join(task)]
+    assert before[0]["ansible.builtin.import_tasks"] == "certificate.yml"
+    hosts: dict[str, dict[str, object]] = {
+        "centre": {"firstflight_acme": False},
+        "store": {"firstflight_acme": "false"},
+        "acme": {"firstflight_acme": "true"},
+        "worker": {"firstflight_acme": False},
+        "read": {"firstflight_acme": False, "firstflight_metrics_from": ["192.0.2.1/32"]},
+    }
+    (tmp_path / "store.pem").touch()
+    groups = {"site_centre": ["centre", "acme"], "site_store": ["store"], "site_dashboard": []}
+    inventory = {"all": {"hosts": hosts}} | {
+        group: {"hosts": {name: {} for name in members}} for group, members in groups.items()
+    }
+    play = {"hosts": "all", "gather_facts": False, "tasks": [{"import_tasks": str(ANSIBLE / check)}]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    common = {"firstflight_tls": str(tmp_path), "ansible_connection": "local"}
+    inventory["all"]["vars"] = {"firstflight_metrics_from": [], **common}
+    (tmp_path / "hosts.json").write_text(json.dumps(inventory))
+    done = run(environment, "ansible-playbook", "-i", f"{tmp_path}/hosts.json", f"{tmp_path}/play.yml")
+    assert set(re.findall(r"fatal: \[(\w+)\]: FAILED!.*There is no ", done.stdout)) == {"centre", "read"}, (
+        done
+    )
+
+
 def test_metrics_and_acme_end_with_their_settings() -> None:
     """What they write is removed: a server with an old password, a hook that replaces other certificates."""
     assert changed(tasks_of("metrics", "absent"), "absent") == changed(tasks_of("metrics", "serve"), "file")
