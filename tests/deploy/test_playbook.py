@@ -155,13 +155,12 @@ def test_a_missing_certificate_is_refused_before_any_change(
     }
     (tmp_path / "store.pem").touch()
     groups = {"site_centre": ["centre", "acme"], "site_store": ["store"], "site_dashboard": []}
-    inventory = {"all": {"hosts": hosts}} | {
-        group: {"hosts": {name: {} for name in members}} for group, members in groups.items()
-    }
+    shared = {"firstflight_metrics_from": [], "firstflight_tls": str(tmp_path), "ansible_connection": "local"}
+    inventory: dict[str, Any] = {"all": {"hosts": hosts, "vars": shared}}
+    for group, members in groups.items():
+        inventory[group] = {"hosts": {name: {} for name in members}}
     play = {"hosts": "all", "gather_facts": False, "tasks": [{"import_tasks": str(ANSIBLE / check)}]}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    common = {"firstflight_tls": str(tmp_path), "ansible_connection": "local"}
-    inventory["all"]["vars"] = {"firstflight_metrics_from": [], **common}
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
     done = run(environment, "ansible-playbook", "-i", f"{tmp_path}/hosts.json", f"{tmp_path}/play.yml")
     assert set(re.findall(r"fatal: \[(\w+)\]: FAILED!.*There is no ", done.stdout)) == {"centre", "read"}, (
