@@ -19,6 +19,7 @@ from firstflight.system import binaries, netns, open_files
 from orchestration import stages
 from orchestration.checks.finding import Finding, failed, ok, warning
 from scanner.external import stage as scan
+from scanner.external import zmap as engine
 
 ENOUGH_FREE_BYTES = 5 << 30
 """Enough for most campaigns. The space that a campaign needs depends on its number of names."""
@@ -125,11 +126,16 @@ def zmap(settings: Settings) -> Finding | None:
     if path is None:
         return failed(name, "ZMap is not in PATH", "install it (`apt-get install zmap`)")
     try:
+        engine.check_program(path)
         scan.check_networks(settings, Permitted((), (), settings.probe.allow_net))
     except FirstflightError as error:
         return failed(name, str(error).removesuffix("; nothing was sent"))
     if not _has_capability(_CAP_NET_RAW):
-        return warning(name, "this process lacks CAP_NET_RAW, which ZMap needs", "run the scan as root")
+        return warning(
+            name,
+            "this process lacks CAP_NET_RAW, which ZMap needs",
+            "run the scan as root, or with the ambient capability",
+        )
     return ok(name, path)
 
 

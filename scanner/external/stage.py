@@ -1,7 +1,8 @@
 """The scan stage: ZMap finds QUIC servers in the networks of `[scan]`, before the key's probes.
 
 Later stages of the key also contact the addresses that answered, without a name (`scanner.driver.choose`).
-Answers are in memory until ZMap ends, so a stage that is interrupted starts again.
+Answers are in memory until ZMap ends, so a stage that is interrupted starts again. ZMap holds the lock on the
+stage's folder. A stage waits for the ZMap of an earlier attempt, which may still run after kill -9.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from firstflight.as_map import Mapper
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
+from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.run import Run
 from firstflight.settings import Settings
+from firstflight.system import files, lock
 from scanner.driver import engine_pause, rules
 from scanner.driver.arguments import derive
 from scanner.driver.mapped import BATCH
@@ -45,13 +48,17 @@ def stage(run: Run, key: StageKey) -> None:
         probe, sweep, out = settings.probe, sweep_of(run, key), run.layout.scan_answer(key)
         permitted = Permitted(probe.blocklist, probe.optout, probe.allow_net)
         check_networks(settings, permitted)
+        with files.explain_os_errors(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+        await_engine(out.parent, run.check_not_stopped)
         in_force = rules.rule_files(run)
         rules.copy_into_run(run, in_force)
         engine_pause.wait(run, engine_pause.pause_s(settings), "nothing was sent")
         common = provenance(run, key, report.tool_version, ruleset_hash(in_force), out)
         mapper = Mapper(run.layout.as_data)
-        speakers = zmap.run(sweep, permitted, run.check_not_stopped)
-        report.rows_out = merge.write(_tables(speakers, common, mapper), out, KIND)
+        with lock.locked_descriptors(out.parent) as held:
+            speakers = zmap.run(sweep, permitted, run.check_not_stopped, held)
+            report.rows_out = merge.write(_tables(speakers, common, mapper), out, KIND)
         spans = sweep.spans()
         addresses = sum(last - first + 1 for first, last in spans)
         contacted = sum(last - first + 1 for first, last in permitted.permitted_ipv4(spans))

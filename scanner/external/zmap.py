@@ -10,7 +10,9 @@ import ipaddress
 import os
 import secrets
 import select
+import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 from collections import Counter
@@ -150,14 +152,40 @@ def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[st
     return argv
 
 
-def run(sweep: Sweep, permitted: Permitted, look: Callable[[], None] = lambda: None) -> Iterator[Speaker]:
+def check_program(program: str) -> None:
+    """Raise UsageError if ZMap would continue after a kill -9 of this process. A missing program passes.
+
+    The kernel clears the signal at the parent's exit when a program gets more rights (prctl(2),
+    PR_SET_PDEATHSIG). Nothing would then stop ZMap when a list changes.
+    """
+    path = shutil.which(program)
+    if path is None or os.geteuid() == 0:
+        return
+    gains_rights = Path(path).stat().st_mode & (stat.S_ISUID | stat.S_ISGID)
+    if gains_rights or "security.capability" in os.listxattr(path):
+        raise UsageError(
+            f"{path} has file capabilities or a setuid or setgid bit, so it would send on if this process "
+            "were killed: remove them (`setcap -r`, `chmod ug-s`), and run firstflight as root or with "
+            "CAP_NET_RAW as an ambient capability; nothing was sent"
+        )
+
+
+def run(
+    sweep: Sweep,
+    permitted: Permitted,
+    look: Callable[[], None] = lambda: None,
+    held: Sequence[int] = (),
+) -> Iterator[Speaker]:
     """Sweep the networks. Yield each address once, when its answer arrives.
 
-    Call `look` several times a second; an error that it raises stops ZMap.
+    Call `look` several times a second; an error that it raises stops ZMap. ZMap keeps the descriptors `held`
+    open, and with them their locks.
 
-    Raise UsageError if ZMap is missing, FirstflightError with the message if it fails, ListsChanged if it was
-    stopped because of the lists, and Interrupted on Ctrl-C. The yielded results are complete in each case.
+    Raise UsageError if ZMap is missing or `check_program` refuses it, FirstflightError with the message if it
+    fails, ListsChanged if it was stopped because of the lists, and Interrupted on Ctrl-C. The yielded results
+    are complete in each case.
     """
+    check_program(sweep.program)
     parsed = sweep.parsed()
     in_force = ListsInForce(permitted, sweep.spans(), look)
     sweep = _with_route(sweep, [str(network.network_address) for network in parsed])
@@ -172,6 +200,7 @@ def run(sweep: Sweep, permitted: Permitted, look: Callable[[], None] = lambda: N
             arguments(sweep, sweep.fair_rate(permitted), blocked, networks),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=held,
         )
         try:
             yield from _speakers(process, sweep, permitted, in_force.check)

@@ -3,12 +3,15 @@
 The network has two hosts on a cable. The server has 198.18.48.1 to .4: .1 and .2 speak QUIC, .3 echoes every
 datagram, .4 is silent. Prints one JSON object: status, stdout and stderr of the last command, and the packets
 that the server received: datagrams by address, and ICMP messages. The command `append FILE LINE` appends a
-line to a file when the server has received a datagram.
+line to a file when the server has received a datagram. `orphan` kills the next command then, suspends its
+ZMap, and continues it when the command that follows has written a line to stderr.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -57,6 +60,28 @@ def append(heard: list[str], path: Path, line: str) -> None:
         file.write(f"{line}\n")
 
 
+def orphan(heard: list[str], parent: subprocess.Popen[str]) -> int:
+    """Kill a running command after the first datagram. Return the process id of its suspended ZMap."""
+    until(lambda: any(" > " in packet and "ICMP" not in packet for packet in heard), "a datagram")
+    (zmap,) = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    os.kill(int(zmap), signal.SIGSTOP)
+    parent.kill()
+    parent.wait()
+    return int(zmap)
+
+
+def completed(argv: list[str], suspended: int | None) -> subprocess.CompletedProcess[str]:
+    """Run a command. Continue a suspended process after the first line of the command's stderr."""
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = ""
+    if suspended is not None:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        os.kill(suspended, signal.SIGCONT)
+    stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, first + stderr)
+
+
 def split(arguments: list[str]) -> list[list[str]]:
     """Return the commands between the `+`."""
     commands: list[list[str]] = [[]]
@@ -100,12 +125,21 @@ def main(folder: Path, commands: list[list[str]]) -> None:
         heard: list[str] = []
         reader = threading.Thread(target=heard.extend, args=(listener.stdout,))
         reader.start()
+        is_orphaned, zmap = False, None
         for command in commands:
+            if command[0] == "orphan":
+                is_orphaned = True
+                continue
             if command[0] == "append":
                 threading.Thread(target=append, args=(heard, Path(command[1]), command[2])).start()
                 continue
             argv = [str(Path(sys.executable).with_name("firstflight")), *command]
-            done = subprocess.run(argv, capture_output=True, text=True)
+            if is_orphaned:
+                is_orphaned = False
+                zmap = orphan(heard, subprocess.Popen(argv, stderr=subprocess.DEVNULL, text=True))
+                continue
+            done = completed(argv, zmap)
+            zmap = None
             if done.returncode:
                 break
         # tcpdump sleeps when it has read everything. Packets that it has not read when it stops are lost.

@@ -156,6 +156,17 @@ def test_names_are_contacted_if_the_scan_failed(folder: Path) -> None:
         assert str(choose.without_scan(run, key)).endswith(f"the scan stage failed: {said}")
 
 
+def test_a_stage_waits_for_the_zmap_of_a_killed_attempt(folder: Path) -> None:
+    run = created(folder, "scan.rate=1", "scan.cooldown_s=1")
+    scan = ("stage", "scan", "--run", run.id, *HERE)
+    happened = swept(folder, "stage", "as_data", "--run", run.id, "+", "orphan", "+", *scan, "+", *scan)
+    assert happened["status"] == 0, happened
+    assert "an earlier program still writes into" in happened["stderr"], "the ZMap did not hold the lock"
+    counts = Counter(happened["datagrams"].values())
+    # The order of addresses is the same, and the ZMap of the killed stage sends nothing when it continues.
+    assert counts[1] >= 2 and counts[1] + counts[2] == 4, happened
+
+
 def test_shards_divide_the_addresses(folder: Path) -> None:
     (folder / "c.toml").write_text(f"{CONFIG}shards = 2\n")
     run = created(folder, "scan.cooldown_s=1")

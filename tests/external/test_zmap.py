@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +18,7 @@ from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 from scanner.external import forced_negotiation as forced
 from scanner.external import zmap
-from tests.external.sweep import ECHO, QUIC, SILENT, swept
+from tests.external.sweep import ECHO, QUIC, SILENT, TREE, swept
 
 LAB = ("--allow-net", "198.18.0.0/15")
 OURS, THEIRS = b"12345678", b"abcdefgh"
@@ -103,6 +109,30 @@ def test_rate_keeps_the_limit_of_prefixes(
 def test_outside_of_the_lab_nothing_is_swept() -> None:
     with pytest.raises(UsageError, match="is not the lab"):
         zmap.Sweep(["198.0.0.0/8"]).parsed()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can set file capabilities")
+def test_a_zmap_that_outlives_its_parent_is_refused() -> None:
+    code = "import sys; from scanner.external import zmap; zmap.check_program(sys.argv[1])"
+    # Another user, who may read the modules.
+    rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+    other = ("setpriv", "--reuid=65534", "--clear-groups", *rights)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(shutil.copy("/bin/true", folder))
+
+        def said(*user: str) -> str:
+            argv = [*user, sys.executable, "-c", code, str(path)]
+            return subprocess.run(argv, cwd=TREE, capture_output=True, text=True).stderr
+
+        Path(folder).chmod(0o755)
+        assert said(*other) == ""
+        # struct vfs_cap_data (capabilities(7)): version 2, effective; CAP_NET_RAW is permitted.
+        os.setxattr(path, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+        assert "so it would send on if this process were killed" in said(*other)
+        assert said() == ""
+        os.removexattr(path, "security.capability")
+        path.chmod(0o4755)
+        assert "so it would send on" in said(*other)
 
 
 def test_datagram() -> None:
