@@ -10,22 +10,37 @@ from firstflight.errors import UsageError
 
 
 class KernelRoute(NamedTuple):
-    """Interface, source address, and Ethernet address of the next hop (`None` if the kernel lacks it)."""
+    """Interface, source address, and the Ethernet address of the next hop.
+
+    The last is `None` on loopback and point-to-point interfaces, which have no such addresses.
+    """
 
     interface: str
     source: str
     gateway_mac: str | None
 
 
-def to(address: str) -> KernelRoute:
-    """Return the kernel's route to an IPv4 address. Sends no packet. Raise UsageError without a route."""
+def to(address: str, source: str | None = None) -> KernelRoute:
+    """Return the kernel's route to an IPv4 address, for packets from `source` if given. Sends no packet.
+
+    Raise UsageError without a route, and if the kernel does not know a necessary Ethernet address.
+    """
+    of_source = () if source is None else ("from", source)
     try:
-        (route,) = _ip("route", "get", address)
-        interface, source, hop = route["dev"], route["prefsrc"], route.get("gateway", address)
+        (route,) = _ip("route", "get", address, *of_source)
+        interface, hop = route["dev"], route.get("gateway", address)
+        source = source or str(route["prefsrc"])
         neighbours = _ip("neighbour", "show", hop, "dev", interface)
+        (link,) = _ip("link", "show", "dev", interface)
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"this machine has no route to {address}; nothing was sent") from error
+        words = f"{address} from {source}" if of_source else address
+        raise UsageError(f"this machine has no route to {words}; nothing was sent") from error
     macs = [entry["lladdr"] for entry in neighbours if "lladdr" in entry]
+    if not macs and not {"LOOPBACK", "POINTOPOINT"}.intersection(link["flags"]):
+        raise UsageError(
+            f"the kernel does not know the Ethernet address of {hop} on {interface}, which ZMap needs: "
+            f"send a packet to it (`ping {hop}`), or give `scan` the option --gateway-mac; nothing was sent"
+        )
     return KernelRoute(interface, source, macs[0] if macs else None)
 
 
