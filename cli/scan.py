@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -160,9 +161,10 @@ def _sweep(context: click.Context, permitted: Permitted) -> None:
         return
     show = _json if context.params["format_"] == "jsonl" else _csv()
     found = 0
-    for speaker in zmap.run(sweep, permitted):
-        show(speaker)
-        found += 1
+    with contextlib.closing(zmap.run(sweep, permitted)) as speakers:
+        for speaker in speakers:
+            show(speaker)
+            found += 1
     terminal.echo(f"{found} of {count} addresses answered", err=True)
 
 

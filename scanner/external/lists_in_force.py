@@ -34,6 +34,11 @@ class ListsInForce:
         self._at_start, self._entries = permitted.permitted_ipv4(spans), permitted.entries
         self._next_s = 0.0
 
+    @property
+    def addresses(self) -> int:
+        """The number of permitted addresses at the start of ZMap."""
+        return sum(last - first + 1 for first, last in self._at_start)
+
     def check(self) -> None:
         """Raise ListsChanged if ZMap must not send another packet. Looks at most a few times a second."""
         if time.monotonic() < self._next_s:

@@ -7,6 +7,7 @@ stage's folder. A stage waits for the ZMap of an earlier attempt, which may stil
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -56,8 +57,11 @@ def stage(run: Run, key: StageKey) -> None:
         engine_pause.wait(run, engine_pause.pause_s(settings), "nothing was sent")
         common = provenance(run, key, report.tool_version, ruleset_hash(in_force), out)
         mapper = Mapper(run.layout.as_data)
-        with lock.locked_descriptors(out.parent) as held:
-            speakers = zmap.run(sweep, permitted, run.check_not_stopped, held)
+        with (
+            lock.locked_descriptors(out.parent) as held,
+            # An error while the records are written stops ZMap immediately.
+            contextlib.closing(zmap.run(sweep, permitted, run.check_not_stopped, held)) as speakers,
+        ):
             report.rows_out = merge.write(_tables(speakers, common, mapper), out, KIND)
         spans = sweep.spans()
         addresses = sum(last - first + 1 for first, last in spans)

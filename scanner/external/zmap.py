@@ -15,8 +15,9 @@ import socket
 import stat
 import subprocess
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,8 @@ from scanner.external.lists_in_force import ListsInForce
 
 # Average probes per second and /24, as for `firstflight probe` by itself (docs/ethics.md).
 PER_PREFIX_RATE = 20
+SPARE_S = 60.0
+"""Seconds after which ZMap is stopped, in addition to twice the time that the addresses need."""
 _FIELDS = "saddr,sport,ttl,timestamp-ts,timestamp-us,data"
 _FILTER = 'success = 1 && repeat = 0 && classification = "udp"'
 
@@ -175,11 +178,11 @@ def run(
     permitted: Permitted,
     look: Callable[[], None] = lambda: None,
     held: Sequence[int] = (),
-) -> Iterator[Speaker]:
+) -> Generator[Speaker]:
     """Sweep the networks. Yield each address once, when its answer arrives.
 
     Call `look` several times a second; an error that it raises stops ZMap. ZMap keeps the descriptors `held`
-    open, and with them their locks.
+    open, and with them their locks. Closing the generator stops ZMap.
 
     Raise UsageError if ZMap is missing or `check_program` refuses it, FirstflightError with the message if it
     fails, ListsChanged if it was stopped because of the lists, and Interrupted on Ctrl-C. The yielded results
@@ -189,36 +192,65 @@ def run(
     parsed = sweep.parsed()
     in_force = ListsInForce(permitted, sweep.spans(), look)
     sweep = _with_route(sweep, [str(network.network_address) for network in parsed])
+    rate = sweep.fair_rate(permitted)
+    check = _with_deadline(in_force.check, sweep, 2 * in_force.addresses / rate + sweep.cooldown_s + SPARE_S)
     with (
         tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder,
         _reserved_ports(sweep.ports, sweep.source),
+        # Not a pipe: ZMap would wait for a reader when the pipe is full.
+        tempfile.TemporaryFile() as errors,
     ):
         blocked, networks = Path(folder, "blocked.txt"), Path(folder, "networks.txt")
         blocked.write_text("".join(f"{line}\n" for line in permitted.blocked_ipv4()))
         networks.write_text("".join(f"{network}\n" for network in parsed))
         process = children.start(
-            arguments(sweep, sweep.fair_rate(permitted), blocked, networks),
+            arguments(sweep, rate, blocked, networks),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=errors,
             pass_fds=held,
         )
         try:
-            yield from _speakers(process, sweep, permitted, in_force.check)
-            status = process.wait()
+            yield from _speakers(process, sweep, parsed, permitted, check)
+            status = _status(process, check)
         except KeyboardInterrupt as error:
             raise Interrupted("stopped by a signal: not all addresses were scanned") from error
         finally:
             children.stop(process)
-            message = process.stderr.read().decode(errors="replace") if process.stderr else ""
         if status:
-            raise FirstflightError(f"{sweep.program} ended with status {status}: {_last_line(message)}")
+            errors.seek(0)
+            message = _last_line(errors.read().decode(errors="replace"))
+            raise FirstflightError(f"{sweep.program} ended with status {status}: {message}")
+
+
+def _with_deadline(check: Callable[[], None], sweep: Sweep, limit_s: float) -> Callable[[], None]:
+    """Return `check`, with FirstflightError after `limit_s` seconds."""
+    end_s = time.monotonic() + limit_s
+
+    def check_both() -> None:
+        check()
+        if time.monotonic() > end_s:
+            raise FirstflightError(
+                f"{sweep.program} was stopped, because it did not end within {limit_s:.0f} s: "
+                "run the scan again"
+            )
+
+    return check_both
+
+
+def _status(process: subprocess.Popen[bytes], check: Callable[[], None]) -> int:
+    """Wait for the exit of ZMap, and return its status. Call `check` several times a second."""
+    while True:
+        try:
+            return process.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            check()
 
 
 def _with_route(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
     """Fill in a missing interface, source and gateway. UsageError if the networks have different ones."""
     if sweep.interface and sweep.source and sweep.gateway_mac:
         return sweep
-    routes = {route.to(address) for address in addresses}
+    routes = {route.to(address, sweep.source) for address in addresses}
     if len(routes) > 1:
         raise UsageError("the networks have different routes: sweep them one by one; nothing was sent")
     (common_route,) = routes
@@ -229,20 +261,28 @@ def _with_route(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
 
 
 def _speakers(
-    process: subprocess.Popen[bytes], sweep: Sweep, permitted: Permitted, check: Callable[[], None]
+    process: subprocess.Popen[bytes],
+    sweep: Sweep,
+    networks: Sequence[ipaddress.IPv4Network],
+    permitted: Permitted,
+    check: Callable[[], None],
 ) -> Iterator[Speaker]:
     assert process.stdout is not None
     lines = _lines(process.stdout.fileno(), check)
     next(lines, None)  # the header, which ZMap 2.1 does not quote correctly
     for row in csv.DictReader(lines, _FIELDS.split(",")):
         listed = forced_negotiation.versions(_bytes(row["data"] or ""), sweep.source_id, sweep.destination_id)
-        if listed is not None and _was_asked(row["saddr"], int(row["sport"]), sweep, permitted):
+        is_asked = int(row["sport"]) == sweep.port and _is_permitted(row["saddr"], networks, permitted)
+        if listed is not None and is_asked:
             received_ns = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
             yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), received_ns)
 
 
 def _lines(descriptor: int, check: Callable[[], None]) -> Iterator[str]:
-    """Yield the lines that arrive at a pipe until it is closed. Call `check` several times a second."""
+    """Yield the lines that arrive at a pipe until it is closed.
+
+    Call `check` several times a second, and before each line.
+    """
     rest = b""
     while True:
         check()
@@ -252,14 +292,15 @@ def _lines(descriptor: int, check: Callable[[], None]) -> Iterator[str]:
         if not arrived:
             return
         *lines, rest = (rest + arrived).split(b"\n")
-        yield from (line.decode(errors="replace") for line in lines)
+        for line in lines:
+            check()
+            yield line.decode(errors="replace")
 
 
-def _was_asked(address: str, port: int, sweep: Sweep, permitted: Permitted) -> bool:
+def _is_permitted(address: str, networks: Sequence[ipaddress.IPv4Network], permitted: Permitted) -> bool:
     """Return whether an answer is from a probed address. A probed host may forge answers of other hosts."""
     ip = ipaddress.IPv4Address(address)
-    is_asked = port == sweep.port and any(ip in network for network in sweep.parsed())
-    return is_asked and permitted.why_not(address) is None
+    return any(ip in network for network in networks) and permitted.why_not(address) is None
 
 
 def _bytes(text: str) -> bytes:

@@ -9,13 +9,14 @@ import struct
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from firstflight.egress.permitted import Permitted
-from firstflight.errors import UsageError
+from firstflight.errors import FirstflightError, UsageError
 from scanner.external import forced_negotiation as forced
 from scanner.external import zmap
 from tests.external.sweep import ECHO, QUIC, SILENT, TREE, swept
@@ -133,6 +134,40 @@ def test_a_zmap_that_outlives_its_parent_is_refused() -> None:
         os.removexattr(path, "security.capability")
         path.chmod(0o4755)
         assert "so it would send on" in said(*other)
+
+
+def program(folder: Path, script: str) -> zmap.Sweep:
+    """Return a sweep by a script, which sends nothing."""
+    path = folder / "script"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    here = {"interface": "lo", "source": "127.0.0.1", "gateway_mac": "00:00:00:00:00:00"}
+    return zmap.Sweep(["10.0.0.0/30"], cooldown_s=0, program=str(path), **here)
+
+
+def test_a_zmap_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    permitted = Permitted([], [], ["10.0.0.0/8"])
+    monkeypatch.setattr(zmap, "SPARE_S", 0.5)
+    for script in ("exec sleep 600", "exec >&-; exec sleep 600"):
+        with pytest.raises(FirstflightError, match="did not end within 1 s"):
+            list(zmap.run(program(tmp_path, script), permitted))
+    monkeypatch.setattr(zmap, "SPARE_S", 60)
+    # More messages than a pipe holds.
+    verbose = program(
+        tmp_path, "head -c 200000 /dev/zero >&2; echo; echo '[FATAL] zmap: no socket' >&2; exit 1"
+    )
+    with pytest.raises(FirstflightError, match=r"ended with status 1: .*no socket"):
+        list(zmap.run(verbose, permitted))
+
+
+def test_a_closed_sweep_stops_zmap(tmp_path: Path) -> None:
+    answer = f"10.0.0.1,443,64,1,0,{(HEAD + bytes(3) + bytes([1])).hex()}"
+    sweep = program(tmp_path, f"echo $$ > {tmp_path}/pid; echo; echo {answer}; exec sleep 600")
+    sweep = replace(sweep, source_id=OURS, destination_id=THEIRS)
+    speakers = zmap.run(sweep, Permitted([], [], ["10.0.0.0/8"]))
+    assert next(speakers).ip == "10.0.0.1"
+    speakers.close()
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 def test_datagram() -> None:
