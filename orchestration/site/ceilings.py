@@ -196,7 +196,8 @@ def _maxima(
     yield "probe.attempts", requested.probe.attempts, 2
     yield "handshake.rate", requested.handshake.rate, ceilings.handshake_rate
     yield "calibrate.rate", requested.calibrate.rate, ceilings.handshake_rate
-    yield "scan.rate", requested.scan.rate, ceilings.network_scan_rate
+    if requested.scan.enabled:
+        yield "scan.rate", requested.scan.rate, ceilings.network_scan_rate
     yield "tcp_options.rate", requested.tcp_options.rate, ceilings.tcp_options_rate
     yield "tcp_options.attempts", requested.tcp_options.attempts, 3
     yield "download.max_bytes", requested.download.max_bytes, ceilings.download_bytes

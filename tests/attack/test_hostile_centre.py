@@ -289,7 +289,7 @@ def _asking(changes: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
         ({"calibrate": {"rate": 51}}, "calibrate.rate is 51"),
         ({"calibrate": {"gap_s": 0}}, "calibrate.gap_s is 0"),
         (SCAN, "scan.networks has 192.0.2.0/25, which is not in the scan_networks"),
-        ({"scan": {"rate": 101}}, "scan.rate is 101"),
+        ({**SCAN, "scan": SCAN["scan"] | {"rate": 101}}, "scan.rate is 101"),
         ({"tcp_options": {"rate": 1000}}, "tcp_options.rate is 1000"),
         ({"tcp_options": {"attempts": 10}}, "tcp_options.attempts is 10"),
         ({"resolve": {"rate": 0}}, "resolve.rate is 0"),
@@ -335,6 +335,8 @@ def test_settings_within_docs_ethics_are_accepted(world: CentreWorld) -> None:
     [
         ('scan_networks = ["192.0.2.0/24"]', SCAN, False),
         ('scan_networks = ["192.0.2.0/26"]', SCAN, True),
+        ("network_scan_rate = 10", {"scan": {"rate": 11}}, False),  # no scan is enabled
+        ('scan_networks = ["192.0.2.0/24"]\nnetwork_scan_rate = 10', SCAN, True),
         ('networks = ["10.1.0.0/16"]', {"probe": {"allow_net": ["10.1.2.0/24"]}}, False),
         ('networks = ["10.1.0.0/16"]', {"probe": {"allow_net": ["10.0.0.0/8"]}}, True),
         ("networks = []", {"probe": {"allow_net": ["198.18.0.0/15"]}}, True),
