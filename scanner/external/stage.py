@@ -67,7 +67,6 @@ def stage(run: Run, key: StageKey) -> None:
         addresses = sum(last - first + 1 for first, last in spans)
         contacted = sum(last - first + 1 for first, last in permitted.permitted_ipv4(spans))
         report.counts = {"answered": report.rows_out}
-        # Of the whole networks: ZMap does not report which addresses a shard has.
         report.facts = {
             "addresses": addresses,
             "blocked": addresses - contacted,

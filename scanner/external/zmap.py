@@ -44,7 +44,7 @@ class Sweep:
     """A sweep's options. `rate`: packets per second; `ports`: the source ports "FIRST-LAST".
 
     `per_prefix_rate`: average packets per second and /24; 0: no limit. A shard sends to its share of the
-    addresses. All shards need the same seed.
+    addresses.
     """
 
     networks: Sequence[str]
@@ -65,7 +65,20 @@ class Sweep:
     destination_id: bytes = field(default_factory=lambda: secrets.token_bytes(forced_negotiation.ID_BYTES))
 
     def parsed(self) -> list[ipaddress.IPv4Network]:
-        """Return the networks without overlaps. UsageError for an invalid, too large or lab network."""
+        """Return the networks of the shard, without overlaps.
+
+        Raise UsageError for an invalid or too large network, and NotTheLab for one of the lab elsewhere.
+        """
+        networks = self._of_shard()
+        for text in self.networks:
+            _check_lab(text)
+        return networks
+
+    def spans(self) -> list[Span]:
+        """Return the first and last address of each network of the shard, as numbers. Raise UsageError."""
+        return [(int(n.network_address), int(n.broadcast_address)) for n in self._of_shard()]
+
+    def _of_shard(self) -> list[ipaddress.IPv4Network]:
         networks = []
         for text in self.networks:
             try:
@@ -76,18 +89,8 @@ class Sweep:
                 raise UsageError(f"network {text}: ZMap only sweeps IPv4")
             if network.prefixlen < 8:
                 raise UsageError(f"network {text}: name networks of /8 or smaller, not a part of everything")
-            if any(
-                network.overlaps(lab_range)
-                for lab_range in map(ipaddress.ip_network, lab.RANGES)
-                if lab_range.version == 4
-            ):
-                _check_lab(text)
             networks.append(network)
-        return list(ipaddress.collapse_addresses(networks))
-
-    def spans(self) -> list[Span]:
-        """Return the first and last address of each network, as numbers."""
-        return [(int(n.network_address), int(n.broadcast_address)) for n in self.parsed()]
+        return _part(list(ipaddress.collapse_addresses(networks)), self.shard)
 
     def fair_rate(self, permitted: Permitted) -> int:
         """Return the rate at which no /24 exceeds its average limit, because ZMap has no limits per prefix.
@@ -118,9 +121,31 @@ class Speaker:
     received_at: int
 
 
+def _part(networks: list[ipaddress.IPv4Network], shard: Shard) -> list[ipaddress.IPv4Network]:
+    """Return a shard's addresses, which are consecutive. The lists have no influence on the division.
+
+    ZMap's option --shards divides the permitted addresses. So two shards that start with different lists
+    would both scan some addresses, and omit others.
+    """
+    if shard.is_whole:
+        return networks
+    total = sum(network.num_addresses for network in networks)
+    begin, end = (total * index // shard.count for index in (shard.index, shard.index + 1))
+    part: list[ipaddress.IPv4Network] = []
+    for network in networks:
+        low, high = max(begin, 0), min(end, network.num_addresses) - 1
+        if low <= high:
+            part += ipaddress.summarize_address_range(network[low], network[high])
+        begin, end = begin - network.num_addresses, end - network.num_addresses
+    return part
+
+
 def _check_lab(text: str) -> None:
     # ZMap bypasses the kernel's routes when it sends frames, so a loopback route gives no protection.
-    if not lab.is_lab():
+    network = ipaddress.IPv4Network(text)
+    ranges = map(ipaddress.ip_network, lab.RANGES)
+    is_of_lab = any(network.overlaps(known) for known in ranges if isinstance(known, ipaddress.IPv4Network))
+    if is_of_lab and not lab.is_lab():
         raise lab.NotTheLab(
             f"network {text} has addresses of the lab, and this is not the lab: nothing was sent"
         )
@@ -141,8 +166,6 @@ def arguments(sweep: Sweep, rate: int, blocked: Path, networks: Path) -> list[st
     argv = [sweep.program, "-M", "udp", f"--probe-args=hex:{payload.hex()}", "-p", str(sweep.port)]
     argv += ["-b", str(blocked), "-w", str(networks), "-r", str(rate), "-s", sweep.ports]
     argv += ["-c", str(sweep.cooldown_s), "-T", "1", "-O", "csv", "-f", _FIELDS]
-    if not sweep.shard.is_whole:
-        argv += [f"--shards={sweep.shard.count}", f"--shard={sweep.shard.index}"]
     argv += [f"--output-filter={_FILTER}", "-o", "-", "-q", "-v", "2", "--disable-syslog", "-C", "/dev/null"]
     for option, value in (
         ("-n", sweep.max_targets),
@@ -191,6 +214,8 @@ def run(
     check_program(sweep.program)
     parsed = sweep.parsed()
     in_force = ListsInForce(permitted, sweep.spans(), look)
+    if not in_force.addresses:
+        return  # ZMap refuses to start, or scans everything if a shard has no network
     sweep = _with_route(sweep, [str(network.network_address) for network in parsed])
     rate = sweep.fair_rate(permitted)
     check = _with_deadline(in_force.check, sweep, 2 * in_force.addresses / rate + sweep.cooldown_s + SPARE_S)

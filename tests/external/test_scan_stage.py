@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from firstflight.egress import current
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
 from firstflight.run.run import Run
-from firstflight.shard import Shard
+from firstflight.shard import Shard, all_of
 from orchestration.airflow.due import is_scan_due
 from orchestration.checks import machine
 from orchestration.local import preview
@@ -175,6 +176,9 @@ def test_shards_divide_the_addresses(folder: Path) -> None:
     happened = swept(folder, "stage", "as_data", "--run", run.id, "+", *shards[0], "+", *shards[1])
     assert happened["status"] == 0, happened
     assert happened["datagrams"] == {f"{address}.443": 1 for address in ("198.18.48.0", *QUIC, ECHO)}
+    facts = [report.facts for shard in all_of(2) if (report := run.report("scan", run.key("here", 1, shard)))]
+    # The second shard has no address that the lists permit.
+    assert [(shard["addresses"], shard["blocked"]) for shard in facts] == [(4, 0), (4, 4)]
 
 
 def test_limits_and_ports_of_a_key(folder: Path) -> None:
@@ -186,7 +190,9 @@ def test_limits_and_ports_of_a_key(folder: Path) -> None:
     assert (whole.rate, whole.per_prefix_rate, whole.ports) == (50, 5, "50000-50063")
     assert (sharded.rate, sharded.per_prefix_rate, sharded.ports) == (25, 2.5, "50032-50063")
     assert (whole.source, sharded.source) == (None, "198.18.0.1")
-    assert sharded.seed == sweep_of(run, run.key("here", 1, Shard(0, 2))).seed != whole.seed
+    assert sharded.seed != whole.seed
+    first = ipaddress.IPv4Address("198.18.48.4")
+    assert sharded.spans() == [(int(first), int(first) + 3)]
     alone = created(folder, "campaign.shared_limits=false")
     assert sweep_of(alone, alone.key("there", 1)).per_prefix_rate == 10
 

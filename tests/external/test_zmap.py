@@ -17,6 +17,7 @@ import pytest
 
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.shard import WHOLE, Shard, all_of
 from scanner.external import forced_negotiation as forced
 from scanner.external import zmap
 from tests.external.sweep import ECHO, QUIC, SILENT, TREE, swept
@@ -105,6 +106,30 @@ def test_rate_keeps_the_limit_of_prefixes(
     listed.write_text(f"{blocked}\n")
     permitted = Permitted([listed], [], ["10.0.0.0/8"])
     assert zmap.Sweep(networks, rate=rate).fair_rate(permitted) == fair
+
+
+@pytest.mark.parametrize(
+    ("networks", "count", "parts"),
+    [
+        (["10.0.0.0/30"], 2, [["10.0.0.0/31"], ["10.0.0.2/31"]]),
+        (["10.0.0.0/30"], 3, [["10.0.0.0/32"], ["10.0.0.1/32"], ["10.0.0.2/31"]]),
+        (["10.0.0.8/31", "10.0.0.0/32"], 2, [["10.0.0.0/32"], ["10.0.0.8/31"]]),
+        (["10.0.0.8/32", "10.0.0.0/31"], 2, [["10.0.0.0/32"], ["10.0.0.1/32", "10.0.0.8/32"]]),
+        (["10.0.0.7/32"], 2, [[], ["10.0.0.7/32"]]),
+    ],
+)
+def test_shards_have_separate_addresses(networks: list[str], count: int, parts: list[list[str]]) -> None:
+    sweeps = [zmap.Sweep(networks, shard=shard) for shard in all_of(count)]
+    assert [[str(network) for network in sweep.parsed()] for sweep in sweeps] == parts
+
+
+def test_a_shard_without_permitted_addresses_does_not_start_zmap(tmp_path: Path) -> None:
+    sweep = replace(program(tmp_path, f"touch {tmp_path}/started"), networks=["10.0.0.7/32"])
+    for shard, blocked in ((Shard(0, 2), ""), (WHOLE, "10.0.0.0/8")):
+        (tmp_path / "blocked").write_text(f"{blocked}\n")
+        permitted = Permitted([tmp_path / "blocked"], [], ["10.0.0.0/8"])
+        assert list(zmap.run(replace(sweep, shard=shard), permitted)) == []
+    assert not (tmp_path / "started").exists()
 
 
 def test_outside_of_the_lab_nothing_is_swept() -> None:
