@@ -89,7 +89,7 @@ def _of_vantage(settings: Settings, vantage: Vantage, *, is_new: bool, may_send:
     yield interface.stamps(vantage)
     if is_new:
         yield machine.ports(settings, vantage)
-    for finding in (machine.forwarding(settings), machine.zmap(settings)):
+    for finding in (machine.forwarding(settings), machine.zmap(settings, vantage)):
         if finding is not None:
             yield finding
     yield network.resolver(settings, may_send=may_send)

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from firstflight import capture
-from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, OutputError, UsageError
 from firstflight.run.run import runs_root
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries, netns, open_files
 from orchestration import stages
 from orchestration.checks.finding import Finding, failed, ok, warning
-from scanner.external import stage as scan
+from scanner.external import outline as scan
 from scanner.external import zmap as engine
 
 ENOUGH_FREE_BYTES = 5 << 30
@@ -117,7 +116,7 @@ def forwarding(settings: Settings) -> Finding | None:
     return failed(name, text, cure) if settings.download.enabled else warning(name, text, cure)
 
 
-def zmap(settings: Settings) -> Finding | None:
+def zmap(settings: Settings, vantage: Vantage) -> Finding | None:
     """Return whether ZMap can scan the networks of `[scan]` from here; `None` if no scan is enabled."""
     name = "zmap"
     if not settings.scan.enabled:
@@ -127,7 +126,7 @@ def zmap(settings: Settings) -> Finding | None:
         return failed(name, "ZMap is not in PATH", "install it (`apt-get install zmap`)")
     try:
         engine.check_program(path)
-        scan.check_networks(settings, Permitted((), (), settings.probe.allow_net))
+        rate, _ = scan.pace(settings, vantage)
     except FirstflightError as error:
         return failed(name, str(error).removesuffix("; nothing was sent"))
     if not _has_capability(_CAP_NET_RAW):
@@ -136,7 +135,7 @@ def zmap(settings: Settings) -> Finding | None:
             "this process lacks CAP_NET_RAW, which ZMap needs",
             "run the scan as root, or with the ambient capability",
         )
-    return ok(name, path)
+    return ok(name, f"{path}, at {rate} datagrams per second")
 
 
 def receive_buffer() -> Finding:

@@ -22,7 +22,8 @@ from firstflight.layout import StageKey
 from firstflight.run.engines import await_engine
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.run import Run
-from firstflight.settings import Settings
+from firstflight.settings import Settings, Vantage
+from firstflight.shard import Shard
 from firstflight.system import files, lock
 from scanner.driver import engine_pause, rules
 from scanner.driver.arguments import derive
@@ -88,27 +89,31 @@ def check_networks(settings: Settings, permitted: Permitted) -> None:
 
 
 def sweep_of(run: Run, key: StageKey) -> zmap.Sweep:
-    """Return the options of ZMap for a key.
+    """Return the options of ZMap for a key."""
+    seed = int(run.manifest["seed"]) ^ int(derive(str(run.manifest["cid_key"]), key.whole, 4, "scan"), 16)
+    # Not 0, which is no seed for some versions of ZMap.
+    return sweep_at(run.settings, run.settings.vantage_named(key.vantage), key.shard, seed & 0xFFFF_FFFF or 1)
+
+
+def sweep_at(settings: Settings, vantage: Vantage, shard: Shard, seed: int | None = None) -> zmap.Sweep:
+    """Return the options of ZMap for a shard of a vantage point.
 
     ZMap cannot take turns, so vantage points that share limits, and shards, divide the limit per prefix.
     """
-    settings = run.settings
-    scan, probe, vantage = settings.scan, settings.probe, settings.vantage_named(key.vantage)
-    parts = (len(settings.vantage) if settings.campaign.shared_limits else 1) * key.shard.count
-    seed = int(run.manifest["seed"]) ^ int(derive(str(run.manifest["cid_key"]), key.whole, 4, "scan"), 16)
+    scan, probe = settings.scan, settings.probe
+    parts = (len(settings.vantage) if settings.campaign.shared_limits else 1) * shard.count
     sources = [source for source in vantage.sources if ipaddress.ip_address(source).version == 4]
     return zmap.Sweep(
         scan.networks,
         port=probe.port,
-        rate=scan.rate / key.shard.count,
+        rate=scan.rate / shard.count,
         per_prefix_rate=probe.per_prefix_rate / parts,
-        ports=settings.ports_at(vantage, shard=key.shard),
+        ports=settings.ports_at(vantage, shard=shard),
         contact=settings.campaign.contact,
         cooldown_s=scan.cooldown_s,
-        # Not 0, which is no seed for some versions of ZMap.
-        seed=seed & 0xFFFF_FFFF or 1,
+        seed=seed,
         source=sources[0] if sources else None,
-        shard=key.shard,
+        shard=shard,
     )
 
 

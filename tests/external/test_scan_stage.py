@@ -247,6 +247,10 @@ def test_lists_are_in_force_while_zmap_runs(tmp_path: Path, monkeypatch: pytest.
             "169.254.169.0 is special",
         ),
         ((*ENABLED, "scan.rate=0.5"), "scan.rate"),
+        (
+            (*ENABLED, LAB, "probe.per_prefix_rate=0.9"),
+            "permit 0.9 packets a second, but ZMap sends at least 1",
+        ),
     ],
 )
 def test_networks_that_must_not_be_scanned_are_refused(
@@ -260,21 +264,25 @@ def test_networks_that_must_not_be_scanned_are_refused(
 
 def test_a_dry_run_counts_each_address(folder: Path) -> None:
     lines = list(preview.describe(settings.load(folder / "c.toml", ["scan.networks=['198.18.48.0/24']"])[0]))
-    # 256 datagrams of 1228 bytes, 20 a second, and the wait for late answers.
-    assert "  scan: 256 packets, 314 kB sent, 943 kB received, 0:00:23" in lines
+    # 256 datagrams of 1228 bytes, 10 a second (the limit per /24), and the wait for late answers.
+    assert "  scan: 256 packets, 314 kB sent, 943 kB received, 0:00:36" in lines
+    assert any(line.startswith("here: ") and "a scan at 10 per second" in line for line in lines)
     # Each address may answer, and is then probed without a name.
     assert any("at most 257 probes" in line for line in lines)
 
 
 def test_the_check_of_a_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     enabled = settings.load(folder / "c.toml")[0]
-    finding = machine.zmap(enabled)
-    assert finding is not None and finding.text.endswith("/zmap")
-    assert machine.zmap(settings.load(folder / "c.toml", ["scan.enabled=false"])[0]) is None
+    here = enabled.vantage[0]
+    finding = machine.zmap(enabled, here)
+    assert finding is not None and finding.text.endswith("/zmap, at 10 datagrams per second")
+    assert machine.zmap(settings.load(folder / "c.toml", ["scan.enabled=false"])[0], here) is None
+    slow = here.model_copy(update={"shards": 11})
+    assert "ZMap sends at least 1" in str(machine.zmap(enabled.model_copy(update={"vantage": (slow,)}), slow))
     special = settings.load(folder / "c.toml", ["scan.networks=['10.0.0.0/24']", "campaign.contact=me"])[0]
-    assert "10.0.0.0 is special-purpose" in str(machine.zmap(special))
+    assert "10.0.0.0 is special-purpose" in str(machine.zmap(special, here))
     monkeypatch.setenv("PATH", str(folder))
-    assert "ZMap is not in PATH" in str(machine.zmap(enabled))
+    assert "ZMap is not in PATH" in str(machine.zmap(enabled, here))
 
 
 @pytest.mark.parametrize(
