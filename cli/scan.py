@@ -20,7 +20,8 @@ from firstflight.system import stdout, terminal
 if TYPE_CHECKING:
     from firstflight.egress.permitted import Permitted
     from scanner.external.qscanner import ScanTarget
-    from scanner.external.zmap import Speaker, Sweep
+    from scanner.external.sweep import Sweep
+    from scanner.external.zmap import Speaker
 
 _ONLY = {
     "zmap": (
@@ -169,7 +170,7 @@ def _sweep(context: click.Context, permitted: Permitted) -> None:
 
 
 def _requested_sweep(context: click.Context) -> Sweep:
-    from scanner.external.zmap import Sweep
+    from scanner.external.sweep import Sweep
 
     given = context.params
     if not given["networks"]:

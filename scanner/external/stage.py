@@ -29,6 +29,7 @@ from scanner.driver import engine_pause, rules
 from scanner.driver.arguments import derive
 from scanner.driver.mapped import BATCH
 from scanner.external import zmap
+from scanner.external.sweep import Sweep
 from scanner.records import merge
 from scanner.records.provenance import provenance
 from schemas import records
@@ -88,14 +89,14 @@ def check_networks(settings: Settings, permitted: Permitted) -> None:
             )
 
 
-def sweep_of(run: Run, key: StageKey) -> zmap.Sweep:
+def sweep_of(run: Run, key: StageKey) -> Sweep:
     """Return the options of ZMap for a key."""
     seed = int(run.manifest["seed"]) ^ int(derive(str(run.manifest["cid_key"]), key.whole, 4, "scan"), 16)
     # Not 0, which is no seed for some versions of ZMap.
     return sweep_at(run.settings, run.settings.vantage_named(key.vantage), key.shard, seed & 0xFFFF_FFFF or 1)
 
 
-def sweep_at(settings: Settings, vantage: Vantage, shard: Shard, seed: int | None = None) -> zmap.Sweep:
+def sweep_at(settings: Settings, vantage: Vantage, shard: Shard, seed: int | None = None) -> Sweep:
     """Return the options of ZMap for a shard of a vantage point.
 
     ZMap cannot take turns, so vantage points that share limits, and shards, divide the limit per prefix.
@@ -103,7 +104,7 @@ def sweep_at(settings: Settings, vantage: Vantage, shard: Shard, seed: int | Non
     scan, probe = settings.scan, settings.probe
     parts = (len(settings.vantage) if settings.campaign.shared_limits else 1) * shard.count
     sources = [source for source in vantage.sources if ipaddress.ip_address(source).version == 4]
-    return zmap.Sweep(
+    return Sweep(
         scan.networks,
         port=probe.port,
         rate=scan.rate / shard.count,

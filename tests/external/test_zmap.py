@@ -20,6 +20,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.shard import WHOLE, Shard, all_of
 from scanner.external import forced_negotiation as forced
 from scanner.external import zmap
+from scanner.external.sweep import Sweep
 from tests.external.sweep import ECHO, QUIC, SILENT, TREE, swept
 
 LAB = ("--allow-net", "198.18.0.0/15")
@@ -105,7 +106,7 @@ def test_rate_keeps_the_limit_of_prefixes(
     listed = tmp_path / "block.conf"
     listed.write_text(f"{blocked}\n")
     permitted = Permitted([listed], [], ["10.0.0.0/8"])
-    assert zmap.Sweep(networks, rate=rate).fair_rate(permitted) == fair
+    assert Sweep(networks, rate=rate).fair_rate(permitted) == fair
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_rate_keeps_the_limit_of_prefixes(
     ],
 )
 def test_shards_have_separate_addresses(networks: list[str], count: int, parts: list[list[str]]) -> None:
-    sweeps = [zmap.Sweep(networks, shard=shard) for shard in all_of(count)]
+    sweeps = [Sweep(networks, shard=shard) for shard in all_of(count)]
     assert [[str(network) for network in sweep.parsed()] for sweep in sweeps] == parts
 
 
@@ -134,7 +135,7 @@ def test_a_shard_without_permitted_addresses_does_not_start_zmap(tmp_path: Path)
 
 def test_outside_of_the_lab_nothing_is_swept() -> None:
     with pytest.raises(UsageError, match="is not the lab"):
-        zmap.Sweep(["198.0.0.0/8"]).parsed()
+        Sweep(["198.0.0.0/8"]).parsed()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can set file capabilities")
@@ -161,13 +162,13 @@ def test_a_zmap_that_outlives_its_parent_is_refused() -> None:
         assert "so it would send on" in said(*other)
 
 
-def program(folder: Path, script: str) -> zmap.Sweep:
+def program(folder: Path, script: str) -> Sweep:
     """Return a sweep by a script, which sends nothing."""
     path = folder / "script"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    here = {"interface": "lo", "source": "127.0.0.1", "gateway_mac": "00:00:00:00:00:00"}
-    return zmap.Sweep(["10.0.0.0/30"], cooldown_s=0, program=str(path), **here)
+    sweep = Sweep(["10.0.0.0/30"], cooldown_s=0, program=str(path))
+    return replace(sweep, interface="lo", source="127.0.0.1", gateway_mac="00:00:00:00:00:00")
 
 
 def test_a_zmap_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
