@@ -45,6 +45,7 @@ CHECKED = {
     "firstflight/run/clock.py": ("firstflight/run/clock.py", "permitted.why_not("),
     "orchestration/checks/network.py": ("orchestration/checks/network.py", "lists.is_listed("),
     "scanner/external/qscanner.py": ("scanner/external/qscanner.py", "permitted.why_not("),
+    "scanner/external/sweep.py": ("scanner/external/zmap.py", "permitted.blocked_ipv4("),
     "scanner/external/zmap.py": ("scanner/external/zmap.py", "permitted.blocked_ipv4("),
     "scanner/native/core/src/connected/tcp.rs": (
         "scanner/native/core/src/connected.rs",
