@@ -8,11 +8,9 @@ a watch, because a failure does not prove that the address is wrong.
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,6 @@ _WITHOUT_ADDRESS = ("NXDOMAIN", "NODATA")
 ANSWERS = ("NOERROR", *_WITHOUT_ADDRESS)
 """Statuses that say which address a name has, or that it has none."""
 _LOG, _SUMMARY = "resolve.log", "resolve.json"
-_WATCH_EVERY_S = 0.1
 _CLASSES = {error.exit_status: error for error in (UsageError, InputError)}
 
 
@@ -70,12 +67,9 @@ class ResolveEngine:
             process = children.start([*self._argv, domain], own_session=True, stdout=answers, stderr=log)
             try:
                 # The engine limits the time: it has a timeout and a number of attempts.
-                while process.poll() is None:
-                    self._watch()
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(_WATCH_EVERY_S)
+                status = children.wait(process, self._watch)
             finally:
-                status = children.stop(process, grace_s=0.0)
+                children.stop(process, grace_s=0.0)
             answers.seek(0)
             try:
                 rows = [json.loads(line) for line in answers]

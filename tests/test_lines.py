@@ -39,6 +39,24 @@ def test_a_line_may_arrive_in_pieces(pipe: tuple[IO[bytes], int]) -> None:
     assert lines.next_line(reader, 60) == b""
 
 
+def test_all_lines_are_complete_and_watched(pipe: tuple[IO[bytes], int]) -> None:
+    reader, far = pipe
+    pieces = [b"one\ntw", b"o\n\nthree\nhalf"]
+    watched: list[bytes] = []
+
+    def write_a_piece() -> None:
+        watched.append(b"")
+        if len(watched) in (1, 3):  # before the first read, and after the first line
+            os.write(far, pieces.pop(0))
+            if not pieces:
+                os.close(far)
+
+    found = lines.all_lines(reader, write_a_piece, every_s=0.001)
+    assert list(found) == [b"one", b"two", b"", b"three"]
+    # Before each read, the last of which finds the end, and before each line.
+    assert len(watched) == 3 + 4
+
+
 def test_waiting_has_an_end(pipe: tuple[IO[bytes], int]) -> None:
     reader, far = pipe
     with pytest.raises(TimeoutError, match=r"nothing for 0\.01 s"):
@@ -58,6 +76,8 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     # epoll does not support regular files. With poll(2), they are always ready.
     with file.open("rb", buffering=0) as reader, pytest.raises(lines.LineTooLong, match=str(lines.LONGEST)):
         lines.next_line(reader, 60)
+    with file.open("rb", buffering=0) as reader, pytest.raises(lines.LineTooLong, match=str(lines.LONGEST)):
+        list(lines.all_lines(reader, lambda: None))
 
 
 @pytest.mark.parametrize(

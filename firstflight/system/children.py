@@ -6,7 +6,7 @@ import ctypes
 import resource
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,6 +77,15 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
         except subprocess.TimeoutExpired:
             process.kill()
     return process.wait()
+
+
+def wait(process: subprocess.Popen[bytes], watch: Callable[[], None], every_s: float = 0.1) -> int:
+    """Return the exit status of a process. Call `watch` every `every_s` seconds meanwhile; it may raise."""
+    while True:
+        try:
+            return process.wait(every_s)
+        except subprocess.TimeoutExpired:
+            watch()
 
 
 def wait_for_exit(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:

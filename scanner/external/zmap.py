@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import ipaddress
 import os
-import select
 import shutil
 import socket
 import stat
@@ -24,6 +23,7 @@ from firstflight.egress.current import LOOK_S
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import children
+from firstflight.system.lines import all_lines, last_line
 from scanner.external import forced_negotiation, route
 from scanner.external.lists_in_force import ListsInForce
 from scanner.external.sweep import Sweep
@@ -107,28 +107,23 @@ def run(
     with (
         tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder,
         _reserved_ports(sweep.ports, sweep.source),
-        # Not a pipe: ZMap would wait for a reader when the pipe is full.
-        tempfile.TemporaryFile() as errors,
     ):
-        blocked, networks = Path(folder, "blocked.txt"), Path(folder, "networks.txt")
+        blocked, networks, log = (Path(folder, f"{name}.txt") for name in ("blocked", "networks", "log"))
         blocked.write_text("".join(f"{line}\n" for line in permitted.blocked_ipv4()))
         networks.write_text("".join(f"{network}\n" for network in parsed))
-        process = children.start(
-            arguments(sweep, rate, blocked, networks),
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            pass_fds=held,
-        )
+        argv = arguments(sweep, rate, blocked, networks)
+        # Not a pipe: ZMap would wait for a reader when the pipe is full.
+        with log.open("wb") as errors:
+            process = children.start(argv, stdout=subprocess.PIPE, stderr=errors, pass_fds=held)
         try:
             yield from _speakers(process, sweep, parsed, permitted, check)
-            status = _status(process, check)
+            status = children.wait(process, check, LOOK_S)
         except KeyboardInterrupt as error:
             raise Interrupted("stopped by a signal: not all addresses were scanned") from error
         finally:
             children.stop(process)
         if status:
-            errors.seek(0)
-            message = _last_line(errors.read().decode(errors="replace"))
+            message = last_line(log).rpartition("] ")[2] or "it gave no reason"
             raise FirstflightError(f"{sweep.program} ended with status {status}: {message}")
 
 
@@ -145,15 +140,6 @@ def _with_deadline(check: Callable[[], None], sweep: Sweep, limit_s: float) -> C
             )
 
     return check_both
-
-
-def _status(process: subprocess.Popen[bytes], check: Callable[[], None]) -> int:
-    """Wait for the exit of ZMap, and return its status. Call `check` several times a second."""
-    while True:
-        try:
-            return process.wait(LOOK_S)
-        except subprocess.TimeoutExpired:
-            check()
 
 
 def _with_route(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
@@ -178,7 +164,7 @@ def _speakers(
     check: Callable[[], None],
 ) -> Iterator[Speaker]:
     assert process.stdout is not None
-    lines = _lines(process.stdout.fileno(), check)
+    lines = (line.decode(errors="replace") for line in all_lines(process.stdout, check, LOOK_S))
     next(lines, None)  # the header, which ZMap 2.1 does not quote correctly
     for row in csv.DictReader(lines, _FIELDS.split(",")):
         listed = forced_negotiation.versions(_bytes(row["data"] or ""), sweep.source_id, sweep.destination_id)
@@ -186,25 +172,6 @@ def _speakers(
         if listed is not None and is_asked:
             received_ns = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
             yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), received_ns)
-
-
-def _lines(descriptor: int, check: Callable[[], None]) -> Iterator[str]:
-    """Yield the lines that arrive at a pipe until it is closed.
-
-    Call `check` several times a second, and before each line.
-    """
-    rest = b""
-    while True:
-        check()
-        if not select.select([descriptor], [], [], LOOK_S)[0]:
-            continue
-        arrived = os.read(descriptor, 1 << 16)
-        if not arrived:
-            return
-        *lines, rest = (rest + arrived).split(b"\n")
-        for line in lines:
-            check()
-            yield line.decode(errors="replace")
 
 
 def _is_permitted(address: str, networks: Sequence[ipaddress.IPv4Network], permitted: Permitted) -> bool:
@@ -218,11 +185,6 @@ def _bytes(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         return b""
-
-
-def _last_line(message: str) -> str:
-    lines = [line for line in message.splitlines() if line.strip()]
-    return lines[-1].rpartition("] ")[2] if lines else "it gave no reason"
 
 
 @contextmanager
