@@ -159,7 +159,8 @@ def _defaults(contact: str, allow: tuple[str, ...]) -> Settings:
     from pydantic import ValidationError
 
     from firstflight.settings import Settings, Vantage, fault_message
-    from firstflight.settings.sections import Campaign, Probe
+    from firstflight.settings.sections import Campaign
+    from firstflight.settings.sending import Probe
 
     try:
         campaign, probe = Campaign(contact=contact), Probe(allow_net=allow)

@@ -143,18 +143,19 @@ def _option(context: click.Context, name: str) -> str:
 
 
 def _sweep(context: click.Context, permitted: Permitted) -> None:
+    from firstflight.egress.permitted import addresses_in
     from scanner.external import zmap
 
     sweep = _requested_sweep(context)
     spans = sweep.spans()
     if not sweep.contact and any(permitted.needs_contact(*span, 4) for span in spans):
         raise UsageError("--contact is required: some networks are outside --allow-net; nothing was sent")
-    rate, count = sweep.fair_rate(permitted), sum(last - first + 1 for first, last in spans)
+    rate, count = sweep.fair_rate(permitted), addresses_in(spans)
     if rate < sweep.rate:
         terminal.echo(f"{rate} packets a second, not {sweep.rate:g}: 20 per /24 at most", err=True)
     if context.params["dry_run"]:
         seconds = min(count, sweep.max_targets or count) / rate
-        blocked = count - sum(last - first + 1 for first, last in permitted.permitted_ipv4(spans))
+        blocked = count - addresses_in(permitted.permitted_ipv4(spans))
         terminal.echo(
             f"{count} addresses, {blocked} of them blocked; {rate} a second, {seconds:.0f} s; "
             "nothing was sent"

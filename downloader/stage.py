@@ -198,9 +198,8 @@ def _download(
 def _turn(run: Run, key: StageKey) -> DownloadTurn:
     settings = run.settings
     pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
-    if not settings.takes_turns:
-        return DownloadTurn(0, 1, pause_s)
-    return DownloadTurn(settings.index_of(key.vantage), len(settings.vantage), pause_s)
+    index = settings.index_of(key.vantage) if settings.takes_turns else 0
+    return DownloadTurn(index, settings.shared_by, pause_s)
 
 
 def _drop_cut_line(path: Path) -> None:

@@ -29,6 +29,11 @@ _NETWORK = re.compile(r"[0-9a-fA-F.:]+(/[0-9]{1,3})?")
 SPECIAL_NETWORKS = Path(__file__).with_name("special_networks.csv")
 
 
+def addresses_in(spans: Iterable[Span]) -> int:
+    """Return the number of addresses in disjoint ranges."""
+    return sum(last - first + 1 for first, last in spans)
+
+
 class _Ranges:
     """Disjoint ranges of one family."""
 

@@ -62,7 +62,7 @@ def check_watch(settings: Settings, names: int) -> None:
     one address, and all probes one prefix. Raise UsageError with the numbers.
     """
     watch, probe = settings.watch, settings.probe
-    per_name = (len(settings.vantage) if settings.campaign.shared_limits else 1) * len(watch.families)
+    per_name = settings.shared_by * len(watch.families)
     rate = names * per_name / watch.minute_s
     owned_rate = len(watch.owned) * watch.owned_per_minute * per_name / watch.minute_s
     if probe.per_address_rate and rate > probe.per_address_rate:

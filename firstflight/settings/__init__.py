@@ -6,20 +6,8 @@ file's folder and become absolute, so they refer to the same files in every stag
 """
 
 from firstflight.settings.read import check, fault_message, load
-from firstflight.settings.sections import (
-    AsData,
-    Backoff,
-    Calibrate,
-    Handshake,
-    Network,
-    Probe,
-    Resolve,
-    SampledNames,
-    Section,
-    Targets,
-    Vantage,
-    VantagePoint,
-)
+from firstflight.settings.sections import AsData, Backoff, Network, Section, Targets, Vantage, VantagePoint
+from firstflight.settings.sending import Calibrate, Handshake, Probe, Resolve, SampledNames
 from firstflight.settings.whole import Settings, optional_sections
 
 __all__ = [

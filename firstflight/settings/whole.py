@@ -10,23 +10,25 @@ from firstflight.errors import UsageError
 from firstflight.settings.sections import (
     AsData,
     Backoff,
-    Calibrate,
     Campaign,
     Capture,
     Centre,
     Clock,
-    Crawl,
-    Download,
-    Handshake,
     Network,
-    Probe,
-    Resolve,
-    Scan,
     Section,
     Store,
     Targets,
-    TcpOptions,
     Vantage,
+)
+from firstflight.settings.sending import (
+    Calibrate,
+    Crawl,
+    Download,
+    Handshake,
+    Probe,
+    Resolve,
+    Scan,
+    TcpOptions,
     Watch,
 )
 from firstflight.settings.types import is_in
@@ -129,9 +131,14 @@ class Settings(Section):
         return self
 
     @property
+    def shared_by(self) -> int:
+        """The number of vantage points that share the limits: all, or 1 if each has its own limits."""
+        return len(self.vantage) if self.campaign.shared_limits else 1
+
+    @property
     def takes_turns(self) -> bool:
         """Whether several vantage points share limits, so that each sends in its turns."""
-        return self.campaign.shared_limits and len(self.vantage) > 1
+        return self.shared_by > 1
 
     def vantage_named(self, name: str) -> Vantage:
         """Return the vantage point `name`. Raise UsageError if it does not exist."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from firstflight.egress.current import LOOK_S, Trust
-from firstflight.egress.permitted import Permitted, Span
+from firstflight.egress.permitted import Permitted, Span, addresses_in
 from firstflight.errors import FirstflightError
 
 
@@ -37,7 +37,7 @@ class ListsInForce:
     @property
     def addresses(self) -> int:
         """The number of permitted addresses at the start of ZMap."""
-        return sum(last - first + 1 for first, last in self._at_start)
+        return addresses_in(self._at_start)
 
     def check(self) -> None:
         """Raise ListsChanged if ZMap must not send another packet. Looks at most a few times a second."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstflight.egress.permitted import Permitted
+from firstflight.egress.permitted import Permitted, addresses_in
 from firstflight.run.outline import Known, Outline, Traffic
 from firstflight.settings import Settings, Vantage
 from firstflight.shard import all_of
@@ -24,7 +24,7 @@ def pace(settings: Settings, vantage: Vantage) -> tuple[int, float]:
     total, longest_s = 0, 0.0
     for shard in all_of(vantage.shards):
         sweep = sweep_at(settings, vantage, shard)
-        rate, count = sweep.fair_rate(permitted), sum(last - first + 1 for first, last in sweep.spans())
+        rate, count = sweep.fair_rate(permitted), addresses_in(sweep.spans())
         total, longest_s = total + rate, max(longest_s, count / rate)
     return total, longest_s + settings.scan.cooldown_s
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from firstflight.as_map import Mapper
-from firstflight.egress.permitted import Permitted
+from firstflight.egress.permitted import Permitted, addresses_in
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run.engines import await_engine
@@ -66,12 +66,11 @@ def stage(run: Run, key: StageKey) -> None:
         ):
             report.rows_out = merge.write(_tables(speakers, common, mapper), out, KIND)
         spans = sweep.spans()
-        addresses = sum(last - first + 1 for first, last in spans)
-        contacted = sum(last - first + 1 for first, last in permitted.permitted_ipv4(spans))
+        addresses = addresses_in(spans)
         report.counts = {"answered": report.rows_out}
         report.facts = {
             "addresses": addresses,
-            "blocked": addresses - contacted,
+            "blocked": addresses - addresses_in(permitted.permitted_ipv4(spans)),
             "rate": sweep.fair_rate(permitted),
         }
         run.add_output(report, out)
@@ -102,13 +101,12 @@ def sweep_at(settings: Settings, vantage: Vantage, shard: Shard, seed: int | Non
     ZMap cannot take turns, so vantage points that share limits, and shards, divide the limit per prefix.
     """
     scan, probe = settings.scan, settings.probe
-    parts = (len(settings.vantage) if settings.campaign.shared_limits else 1) * shard.count
     sources = [source for source in vantage.sources if ipaddress.ip_address(source).version == 4]
     return Sweep(
         scan.networks,
         port=probe.port,
         rate=scan.rate / shard.count,
-        per_prefix_rate=probe.per_prefix_rate / parts,
+        per_prefix_rate=probe.per_prefix_rate / (settings.shared_by * shard.count),
         ports=settings.ports_at(vantage, shard=shard),
         contact=settings.campaign.contact,
         cooldown_s=scan.cooldown_s,

@@ -52,8 +52,8 @@ def _lines(settings: Settings) -> Iterator[str]:
     if probe.listen_s is not None:
         yield f"listening: {probe.listen_s:g} s after each answer"
     if probe.per_address_rate or probe.per_prefix_rate:
-        is_shared = len(settings.vantage) > 1 and settings.campaign.shared_limits
-        yield f"these limits hold for {'all vantage points together' if is_shared else 'each vantage point'}"
+        whose = "all vantage points together" if settings.takes_turns else "each vantage point"
+        yield f"these limits hold for {whose}"
     control = settings.backoff.control
     if settings.backoff.enabled and control:
         yield f"control names: {', '.join(control)}, every {settings.backoff.control_every_s:g} s"
