@@ -13,12 +13,12 @@ from reports.numbers.compared import ComparisonPanel, ComparisonSeries, series
 from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.policies import AckPolicies, Policy, checks, policies
-from testbed.summary import Check, SummaryPage, number, page, seconds
+from testbed.summary import SummaryPage, number, page, seconds
 from testbed.trials.trial_row import Row
 
 
-def summary(experiment: AckPolicies, lines: Sequence[Policy], checked: Sequence[Check]) -> SummaryPage:
-    """Return the summary of cells."""
+def summary(experiment: AckPolicies, lines: Sequence[Policy], rows: Sequence[Row]) -> SummaryPage:
+    """Return the summary of the cells of `rows`."""
     completed = [line for line in lines if line.done]
     columns = [
         PrintedColumn("RTT\nms", [f"{line.rtt_ms:g}" for line in completed]),
@@ -45,7 +45,7 @@ def summary(experiment: AckPolicies, lines: Sequence[Policy], checked: Sequence[
         "maximum delay. Client: its IP bytes per 100 of the server's.\n"
     )
     missing = [line.cell for line in lines if not line.done]
-    return page(experiment, columns, legend, checked, missing, len(lines))
+    return page(experiment, columns, legend, checks(experiment, rows), missing, len(lines))
 
 
 def panels(lines: Sequence[Policy]) -> list[ComparisonPanel]:
@@ -76,8 +76,8 @@ def _label(line: Policy) -> str:
 
 def results(experiment: AckPolicies, _folder: Path, rows: Sequence[Row]) -> Results:
     """Return a line for each cell."""
-    lines, checked = policies(experiment, rows), checks(experiment, rows)
-    return Results(lines, lambda: summary(experiment, lines, checked), lambda: panels(lines))
+    lines = policies(experiment, rows)
+    return Results(lines, lambda: summary(experiment, lines, rows), lambda: panels(lines))
 
 
 MEASURE = Measure(AckPolicies, results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -72,11 +72,8 @@ class _Measured:
     cell: Cell
     acked: Acked
     rows: Sequence[Row]
-
-    @property
-    def path(self) -> dict[str, Any]:
-        """Return the conditions that compared cells share: all but the ratios and the ACK delay."""
-        return self.cell.model_dump(exclude=_OF_POLICY)
+    path: Mapping[str, Any]
+    """The conditions that compared cells share: all but the ratios and the ACK delay."""
 
     def is_fixed(self, ratio: int | None) -> bool:
         """Return whether its server requests only this ratio."""
@@ -91,7 +88,10 @@ def policies(experiment: AckPolicies, rows: Sequence[Row]) -> list[Policy]:
 
 def _measured(experiment: AckPolicies, rows: Sequence[Row]) -> list[_Measured]:
     pairs = zip(by_cell(experiment, rows), cells(experiment, rows), strict=True)
-    return [_Measured(cell, acked, cell_rows) for (cell, cell_rows), acked in pairs]
+    return [
+        _Measured(cell, acked, cell_rows, cell.model_dump(exclude=_OF_POLICY))
+        for (cell, cell_rows), acked in pairs
+    ]
 
 
 def _other(one: _Measured, measured: Sequence[_Measured], ratio: int | None) -> _Measured | None:
