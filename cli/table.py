@@ -142,7 +142,7 @@ def _pieces(text: str, width: int) -> list[str]:
     pieces = []
     while cell_len(text) > width:
         start = text[: width + 1]
-        # A first piece is empty if its character is wider than `width`; without any width there is none.
+        # The first piece is empty if a character is wider than `width`. Text of no width has no piece.
         piece = next(filter(None, chop_cells(start, width)), start)
         space = piece.rfind(" ")
         if space >= width // 2:

@@ -35,7 +35,7 @@ def outline(settings: Settings, known: Known, vantage: Vantage | None) -> Outlin
         traffic += queries(files * (checks + resolve.attempts))
         seconds += files * resolve.longest_s()
         count += f", each after at most {checks + resolve.attempts} DNS queries"
-        # A name whose answer came after its turn is resolved again in the next one.
+        # If the answer arrives after the turn, the name is resolved again in the next turn.
         if settings.takes_turns:
             count += " per turn"
     return Outline(lines, None, count, traffic, seconds, sections=sections)

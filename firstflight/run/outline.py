@@ -93,7 +93,7 @@ def sampled_names(sample: SampledNames, names: int) -> int:
 
 
 def sampled_targets(sample: SampledNames, settings: Settings, names: int) -> int:
-    """Return the approximate maximum number of addresses of sampled names, and of those that a scan finds."""
+    """Return the approximate maximum number of targets: addresses of sampled names, and sampled addresses."""
     named = sampled_names(sample, names) * len(settings.probe.families)
     return named + sampled_names(sample, settings.scan.addresses)
 

@@ -181,7 +181,7 @@ def stage_tasks(
 ) -> list[StageOperator]:
     """Create a task for each scheduled stage in a plan at one vantage point, one after the other.
 
-    The stage after one that may fail also runs if that one fails, but not if the stage before both fails.
+    If a stage that may fail does fail, the next stage still runs, unless the stage before both has failed.
 
     `common`: arguments of every task (vantage point, run, repetition, shard, queue); `sends`: further
     arguments of tasks that send; `rows`: the asset that the last task, which loads, publishes.
