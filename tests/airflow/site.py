@@ -222,7 +222,7 @@ def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], obje
     deadline = time.monotonic() + BUSY * timeout_s
     while not true():
         assert time.monotonic() < deadline, f"after {BUSY * timeout_s:.0f} s: {what()}"
-        time.sleep(0.5)
+        time.sleep(1)
 
 
 def _is_worker(pid: int, name: str) -> bool:

@@ -12,10 +12,10 @@ import pytest
 
 from store import Store, open_store
 from store.load import loader
-from tests.store.conftest import place, tables, template
+from tests.store.conftest import emptied_tables, place, shared_store, tables, template
 from tests.store.rows import probe, write
 
-__all__ = ["place", "tables", "template"]
+__all__ = ["emptied_tables", "place", "shared_store", "tables", "template"]
 
 RUN_1, RUN_2 = "20261120T055900Z-aaaaaa", "20261127T055900Z-bbbbbb"
 DAY_1, DAY_2 = 1_795_154_400 * 10**9, (1_795_154_400 + 7 * 86_400) * 10**9  # 06:00 UTC

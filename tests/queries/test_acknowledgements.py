@@ -12,7 +12,7 @@ from store import open_store
 from store.load import loader
 from tests.store.rows import DAY_NS, download, quic_ack, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 TIMED = {"acks_by_count": 6, "acks_by_timer": 3, "acks_by_reordering": 1, "wait_p50_us": 1500}
 

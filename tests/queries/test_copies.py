@@ -41,7 +41,7 @@ def test_columns_of_a_copy_are_those_of_the_run_but_for_its_id_and_time() -> Non
     assert Copy("a", "a", number=2).expression("day", "Date") == "day"
 
 
-@pytest.mark.usefixtures("tables")
+@pytest.mark.usefixtures("emptied_tables")
 @pytest.mark.parametrize("names", [False, True])
 def test_a_store_has_each_probe_as_often_as_requested(tmp_path: Path, names: bool) -> None:
     """Rows, roll-ups and query results are the same as if the copies had been loaded."""

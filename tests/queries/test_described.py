@@ -9,7 +9,7 @@ from schemas import records, sql
 from store import open_store
 
 
-@pytest.mark.usefixtures("tables")
+@pytest.mark.usefixtures("emptied_tables")
 def test_every_table_and_column_has_a_comment() -> None:
     with open_store() as store:
         found = store.rows(

@@ -15,7 +15,7 @@ from store import open_store
 from store.load import loader
 from tests.store.rows import DAY_NS, RUN, download, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 BINS = [
     "below_05",

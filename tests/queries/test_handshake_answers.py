@@ -13,7 +13,7 @@ from tests.queries.test_handshake_counts import certificate
 from tests.queries.test_handshakes import ask, handshake, load
 from tests.store.rows import write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 EC = ("ec_p256", 256, "ecdsa_sha256", 900)
 

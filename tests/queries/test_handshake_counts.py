@@ -12,7 +12,7 @@ from store.load import loader
 from tests.queries.test_handshakes import STAMP, ask, handshake, load
 from tests.store.rows import write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 NONE = {"cdn": None, "asn": None}
 NOT_OF_THE_DAY: tuple[dict[str, str], ...] = ({"until": "2026-11-19"}, {"since": "2026-11-21"}, {"run": "x"})

@@ -13,7 +13,7 @@ from store import open_store
 from store.load import loader
 from tests.store.rows import DAY_NS, RUN, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 STAMP = {
     "run": RUN,

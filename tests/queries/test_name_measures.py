@@ -12,7 +12,7 @@ from store import open_store
 from store.load import loader
 from tests.store.rows import DAY_NS, download, handshake, probe, tcp_option, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 DAY = "2026-11-20"
 HOUR = 3600 * 10**9

@@ -107,7 +107,7 @@ def shard(ask: Ask) -> None:
 
 @pytest.mark.drawn
 def test_the_answers_are_those_of_one_store(engine: Ask) -> None:
-    sampled = dict(drawn.few("questions to shards", questions().items(), 50))
+    sampled = dict(drawn.few("questions to shards", questions().items(), 20))
     wanted = {name: engine(text) for name, text in sampled.items()}
     assert {name for name, answer in wanted.items() if not answer} == NOTHING.keys() & sampled.keys()
     shard(engine)

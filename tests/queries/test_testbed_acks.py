@@ -15,7 +15,7 @@ from tests.queries.test_testbed_gain import written
 from tests.testbed.experiments import find
 from tests.testbed.test_acks import named, trial
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 SAME = {
     "transfer_ms": "transfer_ms",

@@ -20,7 +20,7 @@ from testbed.trials import record_file, trial_row
 from testbed.trials.captures import block_files
 from tests.testbed.experiments import find, lines
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 OTHERS = ("failed", "not_captured", "guest_failed", "unavailable")
 

@@ -12,7 +12,7 @@ from store import open_store
 from store.load import loader
 from tests.store.rows import handshake, probe, tcp_option, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 # Queries with the column that counts rows.
 COUNTS = {

@@ -13,7 +13,7 @@ from store import Store, open_store
 from store.load import loader
 from tests.store.rows import DAY_NS, RUN, answer, handshake, probe, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 
 def answered(name: str, first_answer: str, rtt_us: int, delay_us: int, **changes: Any) -> dict[str, Any]:

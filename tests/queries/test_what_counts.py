@@ -15,7 +15,7 @@ from tests.store.rows import answer, download, handshake, probe, tcp_option, wri
 from .conftest import DAY_1, SECOND, iack
 from .test_named import table
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 DAY_NS = 86_400 * SECOND
 

@@ -18,7 +18,7 @@ from store.load.record_file import RecordFile
 
 from .rows import DAY_NS, RUN, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 KINDS = ("quic_handshake", "certificate", "http3_response")
 STAMP = {"run": RUN, "vantage": "hamburg", "repetition": 1, "tool_version": "0.1.0+test"}

@@ -19,7 +19,7 @@ from tests import memory
 
 from .rows import DAY_NS, many, probe, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 
 def load(*paths: Path) -> list[Result]:

@@ -15,7 +15,7 @@ from store.load.record_file import RecordFile
 
 from .rows import DAY_NS, RUN, probe, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 
 def ask(tmp_path: Path, rows: list[dict[str, Any]], query: str) -> list[dict[str, Any]]:

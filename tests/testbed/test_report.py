@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from testbed.experiment import conditions, experiment
 from testbed.summary import SummaryPage
 from testbed.trials import block, trial_row
 from testbed.trials.captures import block_files
+from tests import drawn
 from tests.browser import DESK, PHONE, Browser
 from tests.browser import browser as browser
 from tests.dashboard.test_pages_in_a_browser import dark, serious
@@ -29,6 +31,8 @@ from tests.testbed.test_acks import trial as acked
 HOSTILE = "</bdi></td><script>document.title='caught'</script>\u202e"
 OPEN = ("iack-half-hello", "certificate-limit", "iack-crossing", "iack-map")
 """Experiments that no paper has, so they have no expected values."""
+LOOKS = {"desk": (DESK, False), "dark": (DESK, True), "phone": (PHONE, False)}
+"""Size of the window, and whether the page is dark."""
 EXPERIMENTS = ("iack-ttfb", "iack-first-pto", "ack-ratio", "ack-loss", "ack-survey", "pacing", *OPEN)
 FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
 CELLS = "return [...document.querySelectorAll(arguments[0])].map(tr => [...tr.cells].map(c => c.textContent))"
@@ -90,16 +94,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[report.Re
     }
 
 
-@pytest.mark.parametrize(
-    ("size", "is_dark"), [(DESK, False), (DESK, True), (PHONE, False)], ids=["desk", "dark", "phone"]
-)
-@pytest.mark.parametrize("name", [*EXPERIMENTS, *COMPUTED, *DERIVED])
-def test_every_page_in_a_browser(
-    pages: dict[str, tuple[report.ReportContent, Path]],
-    browser: Browser,
-    name: str,
-    size: tuple[int, int],
-    is_dark: bool,
+@drawn.parametrize("name, look", product([*EXPERIMENTS, *COMPUTED, *DERIVED], LOOKS), 15)
+def test_pages_in_a_browser(
+    pages: dict[str, tuple[report.ReportContent, Path]], browser: Browser, name: str, look: str
 ) -> None:
     """No request, complaint or script; no fault that axe-core finds; readable figures.
 
@@ -107,6 +104,7 @@ def test_every_page_in_a_browser(
     may run for 120 s (tests/browser.py).
     """
     made, path = pages[name]
+    size, is_dark = LOOKS[look]
     dark(browser, on=is_dark)
     try:
         opened(browser, path, size)
