@@ -38,8 +38,9 @@ def with_tables(folder: Path) -> str:
 class SharedStore:
     """A store whose tables are emptied between tests, while the engine keeps running.
 
-    A test then takes half of the CPU time, because the engine loads the tables at its start. Only this process can open
-    the store, each session has the grants of a loader, and dictionaries keep what they have read.
+    A test then takes half of the CPU time, because the engine loads the tables at its start. Only this
+    process can open the store, each session has the grants of a loader, and dictionaries keep what they
+    have read.
     """
 
     def __init__(self, folder: Path) -> None:

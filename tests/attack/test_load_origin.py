@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ from store import open_store
 from store.load import loader
 from tests.store.rows import RUN, answer, many, write
 
-FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
+
 MANIFEST = {
     "id": RUN,
     "name": "ours",
@@ -37,9 +36,8 @@ def folder_of(root: Path, rows: list[dict[str, Any]], **manifest: object) -> Pat
 
 
 @pytest.fixture
-def ours(tmp_path: Path, tables: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Our run of 500 probes, loaded."""
-    assert tables.is_dir()
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     folder = folder_of(tmp_path / "runs", many(500))
     loader.load_run_folder(Run(folder))
@@ -115,27 +113,7 @@ def test_a_folder_of_another_origin_for_our_run_changes_nothing(
     assert stored() == before
 
 
-def test_the_command_refuses_it_and_replaces_it_with_the_option(ours: Path, tmp_path: Path) -> None:
-    assert ours.is_dir()
-    (path,) = one_row(tmp_path / "stranger")
-
-    def load(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([FIRSTFLIGHT, "load", str(path), *words], capture_output=True, text=True)
-
-    refused = load()
-    assert refused.returncode == 3 and "another origin" in refused.stderr
-    assert stored()[0]["probes"] == 500
-    replaced = load("--replace")
-    assert replaced.returncode == 0 and "1 replaced" in replaced.stdout
-    assert stored()[0]["probes"] == 1
-    with open_store() as store:
-        (row,) = store.rows("SELECT DISTINCT source_file FROM quic_probe")
-    # source_file differs from our run's files, and contains no path of this machine.
-    assert row["source_file"].startswith("outside/") and str(tmp_path) not in row["source_file"]
-
-
-def test_an_earlier_load_of_another_origin_does_not_block_ours(tmp_path: Path, tables: Path) -> None:
-    assert tables.is_dir()
+def test_an_earlier_load_of_another_origin_does_not_block_ours(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
         for given in (one_row(tmp_path / "a"), in_a_run(tmp_path / "b")):

@@ -12,10 +12,10 @@ from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
-from store import migrate
 from store.engine import EngineError, EngineSession
 from store.location import open_store
 from store.statements import guard
+from tests import stores
 from tests.attack.statements import client as client
 from tests.attack.statements import served as served
 from tests.store.serving import FIRSTFLIGHT, serving
@@ -89,9 +89,7 @@ def test_the_server_does_nothing_of_it(client: Client, tmp_path: Path, statement
 
 
 def test_a_reader_gets_no_hidden_data(tmp_path: Path) -> None:
-    environment = os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"}
-    with open_store(environment["FIRSTFLIGHT_STORE"], write=True) as store:
-        migrate.migrate(store)
+    environment = os.environ | {"FIRSTFLIGHT_STORE": stores.with_tables(tmp_path / "store")}
     folder = tmp_path / "out"
     folder.mkdir()
     for statement in (READING[0], READING[1], READING[7], READING[14], READING[23], CHANGING[0]):
@@ -199,8 +197,7 @@ def test_stored_statements_are_checked_like_those_of_clients(statement: str) -> 
 
 
 def test_our_own_objects_are_permitted(tmp_path: Path) -> None:
-    with open_store(f"chdb:{tmp_path / 'store'}", write=True) as store:
-        migrate.migrate(store)
+    with open_store(stores.with_tables(tmp_path / "store"), write=True) as store:
         store.execute("CREATE VIEW by_expression AS SELECT 'a', concat('x', 'y')")  # columns named by these
         objects = store.rows(
             "SELECT create_table_query AS made FROM system.tables WHERE database = currentDatabase() "

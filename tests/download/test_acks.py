@@ -10,8 +10,9 @@ import pytest
 from downloader import acks, rows
 from reports import query
 from schemas import records
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
+from tests import stores
 from tests.download.world import SERVER_V4, DownloadWorld
 
 STAMPS = {"run": "20261120T063905Z-a1b2c3", "vantage": "here", "repetition": 1, "tool_version": "0.1.0+test"}
@@ -43,8 +44,7 @@ def test_both_sides_of_a_real_download_reach_the_store(
     assert 0 < client["ack_packets"] < client["peer_eliciting_acked"]
     assert client["bytes_stream"] < client["bytes_ack"] < row_of["server"]["bytes_stream"]
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
-    with open_store(write=True) as store:
-        migrate.migrate(store)
+    stores.with_tables(tmp_path / "store")
     loader.load_files([out])
     with open_store() as store:
         answer_of = {row["acks_from"]: row for row in query.rows(store, "acknowledgements", {})}

@@ -109,8 +109,8 @@ def campaign(template: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def known(campaign: str) -> Iterator[Store]:
-    """That store, open for reading."""
+    """That store, open for reading until the module ends: its tests open no other store."""
     with open_store(campaign) as store:
         yield store

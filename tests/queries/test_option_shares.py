@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,9 @@ from reports import query
 from reports.downloads import option_survey
 from store import open_store
 from store.load import loader
-from tests.store.rows import DAY_NS, RUN, download, tcp_option, write
+from tests.store.rows import DAY_NS, RUN, tcp_option, write
 
-pytestmark = pytest.mark.usefixtures("tables")
+pytestmark = pytest.mark.usefixtures("emptied_tables")
 
 MSS = ["mss_below_1220", "mss_from_1220", "mss_from_1400", "mss_from_1440", "mss_from_1460"]
 NO_ANSWER = {"outcome": "timeout", "ecn": None, "sack": None, "window_scaling": None, "timestamps": None}
@@ -162,23 +159,3 @@ def test_a_run_without_survey_differs_from_one_without_answers() -> None:
     shown = option_survey.text(option_survey.published())
     assert "81.0" in shown
     assert shown.endswith("The run has no survey in the store: its settings need [tcp_options] enabled.\n")
-
-
-def test_the_command_prints_the_survey_after_the_tables(tmp_path: Path) -> None:
-    load(tmp_path, [tcp_option()])
-    loader.load_files([write(tmp_path / "download.parquet", [download()], "download")])
-
-    def report(output_format: str) -> str:
-        command = [sys.executable, "-m", "cli", "report", "downloads", "--run", RUN]
-        done = subprocess.run(
-            [*command, "--format", output_format], capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    shown = report("table")
-    assert shown.index("Table 1:") < shown.index("Table 2:") < shown.index("TCP options (section 6.1)")
-    lines = [json.loads(line) for line in report("jsonl").splitlines()]
-    line = {"edition": "ours", "table": "6.1", "row": "hamburg names", "column": "ecn", "value": 100}
-    assert line in lines
-    assert line | {"edition": "anrw", "row": "names", "value": 85.8} in lines
-    assert {result["table"] for result in lines} == {"1", "2", "6.1"}

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from reports.downloads import figures, option_survey, page, published, tables
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
+from tests import stores
 from tests.browser import DESK, PHONE, Browser
 from tests.report.test_page import BOXES, apart, opened
 from tests.store.rows import RUN, download, write
@@ -93,8 +94,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DownloadsPage]:
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_STORE", url)
-        with open_store(write=True) as store:
-            migrate.migrate(store)
+        stores.with_tables(folder / "store")
         loader.load_files(paths)
         with open_store() as store:
             gathered = page.collect(store, RUN)
@@ -272,8 +272,7 @@ def test_hostile_names_are_text(tmp_path: Path, browser: Browser) -> None:
     path = write(tmp_path / "download.parquet", [row], "download")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_STORE", url)
-        with open_store(write=True) as store:
-            migrate.migrate(store)
+        stores.with_tables(tmp_path / "store")
         loader.load_files([path])
         with open_store() as store:
             found = page.write(page.collect(store, RUN), tmp_path / "page")

@@ -10,8 +10,9 @@ import pytest
 
 from reports.page import page
 from reports.page.content import Content
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
+from tests import stores
 from tests.browser import DESK, PHONE, Browser
 from tests.report.test_page import opened
 from tests.store.rows import RUN, handshake, probe, write
@@ -56,8 +57,7 @@ def made(folder: Path, kinds: dict[str, list[dict[str, Any]]]) -> tuple[Content,
     paths = [write(folder / f"{kind}.parquet", rows, kind) for kind, rows in kinds.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_STORE", f"chdb:{folder / 'store'}")
-        with open_store(write=True) as store:
-            migrate.migrate(store)
+        stores.with_tables(folder / "store")
         loader.load_files(paths)
         with open_store() as store:
             gathered = page.collect(store, RUN)

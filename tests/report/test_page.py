@@ -19,6 +19,7 @@ from reports import published_values, wording
 from reports.page import page
 from store import migrate, open_store
 from store.load import loader
+from tests import drawn
 from tests.browser import DESK, PHONE, Browser
 from tests.report import world
 from tests.report.conftest import ReportedRun
@@ -365,7 +366,7 @@ def test_missing_stages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "the cable was pulled" in html
 
 
-@pytest.mark.parametrize("oddity", list(world.odd_rows()))
+@drawn.parametrize("oddity", world.odd_rows(), 4)
 def test_odd_stores_have_a_page(oddity: str, tables: Path, tmp_path: Path, browser: Browser) -> None:
     assert tables.is_dir()
     results = loader.load_files([write(tmp_path / "quic_probe.parquet", world.odd_rows()[oddity])])

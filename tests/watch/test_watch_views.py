@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from reports import query
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
+from tests.store.conftest import emptied_tables as emptied_tables
+from tests.store.conftest import place as place
+from tests.store.conftest import shared_store as shared_store
 from tests.store.rows import DAY_NS, RUN, write
 
 SECOND_NS = 10**9
@@ -47,17 +50,15 @@ def slot(
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def ask(tmp_path: Path, emptied_tables: None) -> Any:
     """Return a function that loads rows and queries them."""
-    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path}/store")
+    del emptied_tables  # required, but unused
 
     def load_and_ask(rows: list[dict[str, Any]], query: str) -> list[dict[str, Any]]:
         loader.load_files([write(tmp_path / "watch_slot.parquet", rows, "watch_slot")])
         with open_store() as store:
             return store.rows(query)
 
-    with open_store(write=True) as store:
-        migrate.migrate(store)
     return load_and_ask
 
 
