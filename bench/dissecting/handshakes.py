@@ -32,6 +32,7 @@ from lab import stacks
 from lab.certificates import issue, make_authority
 from lab.model import Endpoint
 from lab.servers import configuration
+from tests.free_port import free_port
 
 HOST = "127.0.0.1"
 NAME = "www.example.test"
@@ -58,9 +59,7 @@ def _record(folder: Path, stack: str) -> Path:
 @contextmanager
 def _server(folder: Path, stack: str) -> Iterator[int]:
     """Run the lab's server of `stack` on a free port until the block ends."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind((HOST, 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     authority = make_authority(folder / stack)
     certificates = {"small": issue(authority, stack, [NAME], chain_bytes=CHAIN_BYTES)}
     endpoint = Endpoint(

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from bench import process
 from bench.engines.low_rates import LOW_TARGETS, RATE, WATCH_MINUTES, low_rates, watch
-from bench.engines.prober_runs import ProberRunCost, free_port, probe, targets_in
+from bench.engines.prober_runs import ProberRunCost, probe, targets_in
 from firstflight.system import binaries
+from tests.free_port import free_port
 
 SPEED_TARGETS = 400_000
 SPEED_LIMIT = 60_000

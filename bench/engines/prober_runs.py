@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,11 +46,3 @@ def command(folder: Path, targets: Path) -> list[str]:
     argv = [str(binaries.find("firstflight-prober")), "--targets", str(targets)]
     argv += ["--summary", str(folder / "summary.json"), "--allow-net", "127.0.0.0/8"]
     return [*argv, "--per-address-rate", "0", "--per-prefix-rate", "0"]
-
-
-def free_port() -> int:
-    """Return an unused UDP port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("0.0.0.0", 0))
-        port: int = free.getsockname()[1]
-        return port
