@@ -12,7 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from reports.figures import style
+from reports.numbers import spread
 from reports.numbers.compared import ComparisonPanel, ComparisonSeries, labels
+from reports.numbers.spread import Spread
 
 _ROW = 27
 """Height for a category, in CSS pixels."""
@@ -23,6 +25,8 @@ _FRAME = 66
 _SPREAD = 0.56
 """The part of a category's height that its dots take."""
 _FINE_DECADES = 1.3
+_BOX = 7.0
+"""Width of the line between the quartiles."""
 _EACH_MARKED, _MARKED = 30, 8
 """Maximum number of points of a curve that each have a marker; the number of markers of longer curves."""
 _BELOW: dict[str, Any] = {
@@ -114,14 +118,26 @@ def _keys(panels: Sequence[ComparisonPanel], drawn: Mapping[str, style.Look]) ->
 
 
 def _dots(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look]) -> None:
-    """Draw each category on a separate line, one series below the other."""
+    """Draw each category on a separate line, one series below the other.
+
+    Several values of a series in a category are a box: a thin line from the least to the greatest value, a
+    thick line between the quartiles, and a marker at the median.
+    """
     categories = panel.categories
     drawn_series = [series for series in panel.series if series.label in drawn]
     for place, series in enumerate(drawn_series):
         shift = _SPREAD * ((place + 0.5) / len(drawn_series) - 0.5)
-        values = [value for _, value in series.points]
-        heights = [categories.index(str(where)) + shift for where, _ in series.points]
-        axes.plot(values, heights, linestyle="", **_marker(series, drawn[series.label]))
+        look = drawn[series.label]
+        medians = []
+        for category, values in series.by_category().items():
+            height = categories.index(category) + shift
+            box = spread.of(values)
+            if box is None:
+                continue
+            if len(values) > 1:
+                _box(axes, box, height, look.colour)
+            medians.append((box.median, height))
+        axes.plot(*zip(*medians, strict=True), linestyle="", **_marker(series, look))
     axes.set_yticks(range(len(categories)), [style.name(category) for category in categories])
     axes.set_ylim(len(categories) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -132,6 +148,11 @@ def _dots(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look]) -
     elif values:
         axes.axvline(0, color=style.FAINT, linewidth=0.8)
     axes.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _box(axes: Axes, box: Spread, height: float, colour: str) -> None:
+    for low, high, width in ((box.least, box.greatest, 1.0), (box.q1, box.q3, _BOX)):
+        axes.plot([low, high], [height] * 2, color=colour, linewidth=width, solid_capstyle="butt", alpha=0.5)
 
 
 def _curves(axes: Axes, panel: ComparisonPanel, drawn: Mapping[str, style.Look]) -> None:

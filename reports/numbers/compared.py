@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reports.numbers import spread
+
 Where = str | float
 """A value's position: a category, or a number on the horizontal axis."""
 _MOST_LISTED = 40
@@ -12,11 +14,21 @@ _MOST_LISTED = 40
 
 @dataclass(frozen=True)
 class ComparisonSeries:
-    """Values under one name. A `published` series looks like ours with the same label, but has no line."""
+    """Values under one name. A `published` series looks like ours with the same label, but has no line.
+
+    Several values in one category are a distribution.
+    """
 
     label: str
     points: tuple[tuple[Where, float], ...]
     published: bool = False
+
+    def by_category(self) -> dict[str, list[float]]:
+        """Return the values in each category, in the order of their first value."""
+        values: dict[str, list[float]] = {}
+        for where, value in self.points:
+            values.setdefault(str(where), []).append(value)
+        return values
 
 
 @dataclass(frozen=True)
@@ -61,13 +73,28 @@ def described(panels: Sequence[ComparisonPanel]) -> str:
 
 
 def _panel_text(panel: ComparisonPanel) -> str:
-    many = sum(len(series.points) for series in panel.series) > _MOST_LISTED
+    many = sum(len(dict(series.points)) for series in panel.series) > _MOST_LISTED
     parts = []
     for series in panel.series:
         values = [value for _, value in series.points]
-        shown = f"{min(values):.4g} to {max(values):.4g}" if many else ", ".join(map(_point, series.points))
+        if many:
+            shown = f"{min(values):.4g} to {max(values):.4g}"
+        elif panel.across is None:
+            shown = ", ".join(
+                f"{category} {_box(values)}" for category, values in series.by_category().items()
+            )
+        else:
+            shown = ", ".join(map(_point, series.points))
         parts.append(f"{series.label}{' (published)' if series.published else ''}: {shown}")
     return f"{panel.title}, {panel.axis}: {'; '.join(parts)}."
+
+
+def _box(values: Sequence[float]) -> str:
+    """Return a value, or the median of several with the quartiles."""
+    box = spread.of(values)
+    if box is None or len(values) == 1:
+        return f"{values[0]:.4g}"
+    return f"{box.median:.4g} ({box.q1:.4g} to {box.q3:.4g})"
 
 
 def _point(point: tuple[Where, float]) -> str:

@@ -30,7 +30,7 @@ from testbed.trials.captures.block_files import CAPTURE, KEYS, ROWS, SENT, TRIAL
 from testbed.trials.trial_row import Row
 
 TIMEOUT_S = 60.0
-"""Time limit for a trial, in the guest's time."""
+"""Time limit for a trial, in the guest's time, with a loss of at most 1 %."""
 SEEDING = (
     *("client", "server", "answering", "rtt_ms", "delay_to_server_ms", "rate_mbit", "rate_to_server_mbit"),
     *("queue_packets", "queue_to_server_packets", "queue_bytes", "qdisc", "gso", "gso_paced"),
@@ -192,6 +192,11 @@ def run(block: TrialBlock, folder: Path, *, captures: bool = True) -> list[Row]:
     return rows
 
 
+def timeout_s(cell: Cell) -> float:
+    """Return the time limit for a trial of a cell in seconds, in proportion to the loss above 1 %."""
+    return TIMEOUT_S * max(1.0, cell.loss_percent)
+
+
 def job(block: TrialBlock) -> dict[str, Any]:
     """Return the input of `inside` for a block in a guest. UsageError: a program is not built."""
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
@@ -202,7 +207,7 @@ def job(block: TrialBlock) -> dict[str, Any]:
         "client": client.client_command(logged=block.cell.client_qlog),
         "http": client.http,
         "alpn": client.alpn,
-        "timeout_s": TIMEOUT_S,
+        "timeout_s": timeout_s(block.cell),
         "dissect": str(binaries.find("firstflight-dissect")),
         "server": server.server_command(),
         "launch_times": server.launch_times,

@@ -69,7 +69,7 @@ def run(block: TrialBlock, folder: Path) -> Real:
 
 def _limit_s(block: TrialBlock) -> float:
     """Return the time limit for a block in seconds: each trial may last until its end is forced."""
-    each_s = blocks.TIMEOUT_S + programs.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
+    each_s = blocks.timeout_s(block.cell) + programs.GRACE_S + inside.PAUSE_S + longest_wait_s(block.cell)
     return _START_S + (block.trials + inside.REAL_UNCOUNTED) * each_s
 
 

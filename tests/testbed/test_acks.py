@@ -230,7 +230,7 @@ def test_the_sign_test_by_hand(differences: list[int], expected: float) -> None:
 
 
 def test_pairs_are_repetitions_that_both_have() -> None:
-    cell = named("ack-loss", rtt_ms=30, ack_ratio=2, ack_reordering="at_once")
+    cell = named("ack-loss", loss_percent=1, rtt_ms=30, ack_ratio=2, ack_reordering="at_once")
     first = [trial(cell, number, transfer_us=1_000_000) for number in range(1, 9)]
     second = [trial(cell, number, transfer_us=1_100_000) for number in range(3, 11)]
     second[-1] = {**second[-1], "outcome": "timeout", "transfer_us": None}
@@ -246,12 +246,17 @@ def test_with_loss_no_choice_is_faster_on_every_path(short: int, long: int, cons
     rows = []
     for rtt_ms, more in ((30, short), (638, long)):
         for ratio in (2, 10):
-            cell = named("ack-loss", rtt_ms=rtt_ms, ack_ratio=ratio, ack_reordering="at_once")
-            rows += [
-                trial(cell, number, transfer_us=1_000_000 + (ratio == 10) * more) for number in range(1, 11)
-            ]
-    found = checked(find("ack-loss"), rows)
-    (order,) = (check for check in found if check.about == "reordering at_once: ratio 10 against ratio 2")
+            for loss in (1, 5):
+                cell = named(
+                    "ack-loss", loss_percent=loss, rtt_ms=rtt_ms, ack_ratio=ratio, ack_reordering="at_once"
+                )
+                # With 5 %, no ratio is faster on any path.
+                later_us = (ratio == 10) * more * (loss == 1)
+                rows += [trial(cell, number, transfer_us=1_000_000 + later_us) for number in range(1, 11)]
+    found = {check.about: check for check in checked(find("ack-loss"), rows)}
+    about = "reordering at_once: ratio 10 against ratio 2"
+    assert found[f"{about}, loss 5 %"].met
+    order = found[f"{about}, loss 1 %"]
     assert order.met is not consistent
     assert "RTT 30 ms +50 ms (p 0.002, 10 pairs)" in order.found
 
@@ -268,7 +273,7 @@ def test_orders_with_loss_are_of_cells_that_are_alike() -> None:
         for number in range(1, 11)
         if cell.ack_ratio
     ]
-    about = "reordering at_once: ratio 10 against ratio 2"
+    about = "reordering at_once: ratio 10 against ratio 2, loss 1 %"
     found = {check.about: check.met for check in checked(experiment, rows) if about in check.about}
     assert found == {about: True, f"{about}, 1netem-down": False}
 
@@ -367,6 +372,7 @@ def test_published_values_are_of_existing_cells() -> None:
         times = [line.published_transfer_ms for line in found if line.published_transfer_ms is not None]
         assert len(times) == sum(given.transfer_s is not None for given in experiment.transfer)
         shares = [line for line in found if line.published_client_percent is not None]
-        assert len(shares) == sum(given.client_percent is not None for given in experiment.transfer)
+        published = (*experiment.transfer, *experiment.default)
+        assert len(shares) == sum(given.client_percent is not None for given in published)
     clients = {cell.client for cell in find("ack-survey").cells()}
     assert clients >= {given.client for given in find("ack-survey").survey}

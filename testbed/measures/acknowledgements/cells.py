@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from reports.numbers import spread
+from reports.numbers.spread import Spread
 from testbed.choices import Reordering
 from testbed.experiment.cell import Cell, Named
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
-from testbed.measures.acknowledgements import model
+from testbed.measures.acknowledgements import equations, model
+from testbed.measures.acknowledgements.equations import DefaultRatio, Equations
 from testbed.trials.cell_rows import by_cell, column, done, median_of, percent
 from testbed.trials.trial_row import Row
 
@@ -46,6 +50,9 @@ class Acks(Experiment):
     """Acknowledgements of transfers, by the requested ratio (paper 003, Tables 4 and 5)."""
 
     transfer: tuple[Transfer, ...] = Field(default=(), description="Published values.")
+    default: tuple[DefaultRatio, ...] = Field(
+        default=(), description="Published ratios of clients that take no request."
+    )
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ class Acked:
     packets that it received. `model_acks`: the ACKs by equation 3, from `packets` and the ACKs that the timer
     sent, or by equation 4 if the server requests a second ratio. `client_percent`: the client's IP bytes per
     100 bytes of the server. Shares of ACKs are in percent of the ACKs that acknowledge a packet for the first
-    time.
+    time. `equations`: null without captures. `transfer_spread_ms` and `client_spread_percent`: the
+    distribution over the completed trials.
     """
 
     cell: str
@@ -90,6 +98,9 @@ class Acked:
     published_transfer_ms: float | None
     published_timer_percent: float | None
     published_client_percent: float | None
+    equations: Equations | None
+    transfer_spread_ms: Spread | None
+    client_spread_percent: Spread | None
 
     @property
     def ratios(self) -> str:
@@ -110,9 +121,12 @@ class Acked:
         return asdict(self)
 
 
-def cells(experiment: Acks, rows: Sequence[Row]) -> list[Acked]:
-    """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`."""
-    return [_acked(experiment, cell, cell_rows) for cell, cell_rows in by_cell(experiment, rows)]
+def cells(experiment: Acks, rows: Sequence[Row], folder: Path | None = None) -> list[Acked]:
+    """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`.
+
+    `folder`: the experiment's, with the captures; `None` leaves out the equations, which need them.
+    """
+    return [_acked(experiment, cell, cell_rows, folder) for cell, cell_rows in by_cell(experiment, rows)]
 
 
 def more(cell: Cell) -> str:
@@ -128,9 +142,12 @@ def _is_clean(cell: Cell) -> bool:
     return not (cell.loss_percent or netem or dropped or cell.reorders)
 
 
-def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row]) -> Acked:
+def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row], folder: Path | None) -> Acked:
     ended = done(rows)
     published = next((transfer for transfer in experiment.transfer if _is_of(transfer, cell)), None)
+    default = next((given for given in experiment.default if given.client == cell.client), None)
+    own = default if cell.ack_ratio is None else None
+    client_percent = percent("ip_bytes_client", "ip_bytes_server")
     return Acked(
         cell=cell.name,
         client=cell.client,
@@ -159,12 +176,15 @@ def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row]) -> Acked:
         reordering_percent=median_of(ended, lambda row: _share(row, "acks_by_reordering")),
         bundled_percent=median_of(ended, percent("bundled_packets", "ack_packets")),
         ack_bytes=median_of(ended, column("ack_only_ip_bytes_p50")),
-        client_percent=median_of(ended, percent("ip_bytes_client", "ip_bytes_server")),
+        client_percent=median_of(ended, client_percent),
         published_transfer_ms=None
         if published is None or published.transfer_s is None
         else 1000 * published.transfer_s,
         published_timer_percent=published.timer_percent if published else None,
-        published_client_percent=published.client_percent if published else None,
+        published_client_percent=(published or own).client_percent if published or own else None,
+        equations=None if folder is None else equations.of_cell(folder, cell, ended, own),
+        transfer_spread_ms=spread.of(row["transfer_us"] / 1000 for row in ended),
+        client_spread_percent=spread.of(map(client_percent, ended)),
     )
 
 

@@ -9,14 +9,21 @@ HEADERS_BYTES = ETHERNET_BYTES + 20 + 8
 """Headers of Ethernet, IPv4 and UDP."""
 
 
-def acks(packets: float, ratio: float, by_timer: float, later: tuple[float, float] | None = None) -> float:
+def acks(
+    packets: float,
+    ratio: float,
+    by_timer: float,
+    later: tuple[float, float] | None = None,
+    *,
+    alpha: float = BY_TIMER,
+) -> float:
     """Return the number of ACKs for `packets` ack-eliciting packets without loss; the timer sends `by_timer`.
 
     This is equation 4. `later`: the number of packets with the first ratio, and the ratio of all others.
-    Without `later` it is equation 3.
+    Without `later` it is equation 3. `alpha`: the mean share of the ratio's packets in an ACK by the timer.
     """
     initial, other = (packets, ratio) if later is None else (min(packets, later[0]), later[1])
-    return initial / ratio + (packets - initial) / other + (1 - BY_TIMER) * by_timer
+    return initial / ratio + (packets - initial) / other + (1 - alpha) * by_timer
 
 
 def forward_limit_mbit(up_mbit: float, ratio: float, data_bytes: float, ack_bytes: float) -> float:
