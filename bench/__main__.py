@@ -21,6 +21,7 @@ MEASUREMENTS = {
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
     "testbed": "the testbed: CPU time of cells and of a whole figure, compared with real time",
     "real_time": "the testbed: cells in simulated time and in real time over the lab's link",
+    "ack_cost": "the testbed: CPU time of acknowledgements in real time, ratio 2 against 10",
     "lab": "times over the lab: timestamps of prober, captures and link compared with each other",
     "scale": "costs of many names, vantage points and years, calculated from a million names",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",

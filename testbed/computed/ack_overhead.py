@@ -12,12 +12,17 @@ _QUIC_BYTES = {"IPv4": 20 + 8 + 2 + 5 + 16, "IPv6": 40 + 8 + 2 + 5 + 16}
 _TCP_BYTES = {"IPv4": 20 + 20, "IPv6": 40 + 20}
 # Twice the table's values for a ratio of 2. The table does not give the tunnel's share.
 _TUNNEL_BYTES = {"TCP": 108, "QUIC": 120}
-# Headers that ROHC (RFC 5795) compresses, and their compressed length. The paper gives 71 to 26 bytes (QUIC
-# over IPv6); the others follow from the table. In a tunnel only the outer headers are visible.
+# ROHC replaces the headers of IP and UDP by a packet of type 0 (RFC 3095, 5.7.1 and 5.11): one byte, the UDP
+# checksum, and with IPv4 the identification, which Linux changes at random (5.7).
+_ROHC_UDP_BYTES = {"IPv4": (20 + 8, 1 + 2 + 2), "IPv6": (40 + 8, 1 + 2)}
+# Implied by the table. The smallest packets of ROHC-TCP that change the acknowledgement number (RFC 6846) are
+# about as long.
 _ROHC_TCP_BYTES = {"IPv4": 4, "IPv6": 6}
-_ROHC_UDP_BYTES = {"IPv4": (20 + 8, 6), "IPv6": (40 + 8, 3)}
 _PEP_RATIO = 10
-"""A proxy that splits the TCP connection forwards only one ACK for each ten packets."""
+"""Implied by the table: a proxy that splits the TCP connection (RFC 3135) sends an ACK for ten packets.
+
+RFC 3449 describes proxies that reduce ACKs.
+"""
 
 
 def _cases() -> list[tuple[str, int, int]]:
@@ -78,7 +83,8 @@ OVERHEAD = Numeric(
     published_notes=(
         "The smallest QUIC ACK has a short header of 2 bytes and a frame of 5, not 3 and 4: 51 either way.",
         "14 for a tunnel at ratio 10 is not 120 / 10; the table has 60 and 61 for the same case at ratio 2.",
-        "Compressed headers (ROHC) have the lengths that the values imply; the text gives 71 to 26 bytes.",
+        "With ROHC, IP and UDP headers have the lengths of RFC 3095, which give the text's 71 to 26 bytes.",
+        "The lengths of compressed TCP headers and the ratio of the PEP are those that the values imply.",
         "A TCP ACK has 52 bytes with timestamps (26 for a packet), and 80 at most with SACK ranges, not 84.",
     ),
 )

@@ -152,6 +152,18 @@ def checks(lines: Sequence[ClientAcks]) -> list[Check]:
                     low * (1 - PUBLISHED_WITHIN) <= line.eliciting_per_ack <= high * (1 + PUBLISHED_WITHIN),
                 )
             )
+        two = re.fullmatch(r"(\d+), then (\d+)", line.published_ratio or "")
+        if two is not None and line.first100 is not None and line.after100 is not None:
+            # ACKs by the timer reduce both means.
+            pairs = ((line.first100, float(two[1])), (line.after100, float(two[2])))
+            verdicts.append(
+                Check(
+                    line.client,
+                    f"a ratio of {line.published_ratio} after 100 packets, within a fifth",
+                    f"{line.first100:.2f}, then {line.after100:.2f}",
+                    all(abs(found / published - 1) <= FOLLOWS_WITHIN for found, published in pairs),
+                )
+            )
         if line.published_parses is not None and line.takes_requests is not None:
             takes = {True: "takes ACK_FREQUENCY", False: "takes no ACK_FREQUENCY"}
             verdicts.append(

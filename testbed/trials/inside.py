@@ -81,19 +81,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
         logs.mkdir()
         os.environ["QLOGDIR"] = str(logs)
     client = programs.ClientProgram(job["client"], folder)
-    request = {
-        "url": f"https://{programs.NAME}/",
-        "host": programs.NAME,
-        "ip": path.SERVER_IP,
-        "port": path.PORT,
-        "path": "/",
-        "user_agent": "firstflight testbed",
-        "timeout_s": job["timeout_s"],
-        "max_bytes": 1 << 30,
-        "roots": str(authority.path),
-        "verify": True,
-        "http": job["http"],
-    }
+    request = programs.request(job, authority.path)
     queues = (path.bottleneck(cell), (path.CLIENT, path.DEVICE))
     with (folder / block_files.TRIALS).open("w", encoding="utf-8") as out:
         # Repetition 0 is not counted (testbed/trials/block.py).

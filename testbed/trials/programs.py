@@ -50,6 +50,11 @@ class ClientProgram:
             return {"end": "died", "detail": f"the client gave no answer: {error}"}
         return {"end": "died", "detail": "the client's answer is no object"}
 
+    @property
+    def pid(self) -> int:
+        """Return the process id of the client."""
+        return self._process.pid
+
     def close(self) -> None:
         """End the client by closing the input."""
         assert self._process.stdin is not None
@@ -70,8 +75,25 @@ class ClientProgram:
         return process
 
 
-def server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the server with the cell's answer and wait until it listens."""
+def request(job: dict[str, Any], roots: Path, port: int = path.PORT) -> dict[str, Any]:
+    """Return the request of each trial, to a server on `port` with a certificate that `roots` verifies."""
+    return {
+        "url": f"https://{NAME}/",
+        "host": NAME,
+        "ip": path.SERVER_IP,
+        "port": port,
+        "path": "/",
+        "user_agent": "firstflight testbed",
+        "timeout_s": job["timeout_s"],
+        "max_bytes": 1 << 30,
+        "roots": str(roots),
+        "verify": True,
+        "http": job["http"],
+    }
+
+
+def server(job: dict[str, Any], cell: Cell, folder: Path, port: int = path.PORT) -> subprocess.Popen[bytes]:
+    """Start the server with the cell's answer and wait until it listens on `port`."""
     files = issue(
         make_authority(folder),
         "server",
@@ -83,7 +105,7 @@ def server(job: dict[str, Any], cell: Cell, folder: Path) -> subprocess.Popen[by
         cell, NAME, job["alpn"], files, launch_times=job["launch_times"], log=folder / block_files.SENDER_LOG
     )
     file = folder / "server.json"
-    file.write_text(json.dumps(configuration), encoding="utf-8")
+    file.write_text(json.dumps({**configuration, "port": port}), encoding="utf-8")
     with (folder / "server.log").open("wb") as log:
         argv = [*namespace_prefix(path.SERVER), *job["server"], "--config", str(file)]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)

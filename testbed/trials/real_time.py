@@ -58,7 +58,7 @@ def run(block: TrialBlock, folder: Path) -> Real:
     trials = folder / "trials"
     job = {**blocks.job(block), "folder": str(trials), "link": str(binaries.find("firstflight-link"))}
     files.write_json(folder / "job.json", job)
-    stderr = _in_namespaces([sys.executable, "-P", "-m", "testbed.trials.inside"], folder, _limit_s(block))
+    stderr = in_namespaces([sys.executable, "-P", "-m", "testbed.trials.inside"], folder, _limit_s(block))
     (folder / "guest.log").write_bytes(stderr)
     shutil.rmtree(trials, ignore_errors=True)
     log = folder / "lateness.csv"
@@ -73,8 +73,11 @@ def _limit_s(block: TrialBlock) -> float:
     return _START_S + (block.trials + inside.REAL_UNCOUNTED) * each_s
 
 
-def _in_namespaces(argv: list[str], folder: Path, limit_s: float) -> bytes:
-    """Run a command in new namespaces, in `folder`; return the standard error. No process outlives it."""
+def in_namespaces(argv: list[str], folder: Path, limit_s: float) -> bytes:
+    """Run a command in new namespaces, in `folder`; return the standard error. No process outlives it.
+
+    UsageError if namespaces cannot be created here; FirstflightError after `limit_s` seconds.
+    """
     environment = {name: value for name, value in guest.ENVIRONMENT.items() if name != "LD_PRELOAD"}
     with subprocess.Popen(
         [*launch.unshare(), "--mount-proc", "sh", "-c", _PREPARED, "sh", *argv],

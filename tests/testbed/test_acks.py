@@ -352,6 +352,19 @@ def test_the_survey_shows_which_clients_follow_a_request() -> None:
     assert "quinn" in text.splitlines()[6]
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "met"), [(1.83, 8.28, True), (2.5, 8.28, False), (1.83, 7.9, False), (1.6, 12, True)]
+)
+def test_two_published_ratios_are_compared_with_both_parts(first: float, later: float, met: bool) -> None:
+    row = trial(
+        named("ack-survey", client="chromium", ack_ratio=None),
+        eliciting_per_ack_first100=first,
+        eliciting_per_ack_after100=later,
+    )
+    (ratio, _) = ack_survey.checks(ack_survey.clients(find("ack-survey"), [row]))
+    assert (ratio.found, ratio.met) == (f"{first:.2f}, then {later:.2f}", met)
+
+
 def test_the_text_of_cells_names_verdicts_and_what_was_not_done(tmp_path: Path) -> None:
     experiment = find("ack-ratio")
     rows = lossless(ar2=440_000, ar10=450_000)

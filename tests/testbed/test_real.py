@@ -50,7 +50,7 @@ def test_a_cell_that_has_none_is_one_sentence(tmp_path: Path, more: dict[str, st
 
 def test_the_outcome_is_that_of_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "tc qdisc add: Error: Specified qdisc kind is unknown."
-    monkeypatch.setattr(real_time, "_in_namespaces", lambda *_: f"{reason}\n".encode())
+    monkeypatch.setattr(real_time, "in_namespaces", lambda *_: f"{reason}\n".encode())
     found = real_time.run(TrialBlock("x", CELL, 1, 2), tmp_path)
     assert [(row["outcome"], row["detail"]) for row in found.rows] == [("guest_failed", reason)] * 2
     assert found.late_ns == []
@@ -64,7 +64,7 @@ def test_namespaces_that_cannot_be_made_are_one_sentence(
     stand_in.chmod(0o755)
     monkeypatch.setattr(launch, "unshare", lambda: [str(stand_in)])
     with pytest.raises(UsageError, match=r"^namespaces cannot be made here \(unshare: .* not permitted\): "):
-        real_time._in_namespaces(["true"], tmp_path, 10)
+        real_time.in_namespaces(["true"], tmp_path, 10)
 
 
 def test_the_namespaces_are_isolated_and_have_a_separate_run(tmp_path: Path) -> None:
@@ -74,18 +74,18 @@ def test_the_namespaces_are_isolated_and_have_a_separate_run(tmp_path: Path) -> 
     )
     script = f"mount -t sysfs own /sys && exec {sys.executable} {shown}"
     # mount(8) may make a folder in it.
-    assert real_time._in_namespaces(["sh", "-c", script], tmp_path, 60) in (b"lo /run\n", b"lo /run mount\n")
+    assert real_time.in_namespaces(["sh", "-c", script], tmp_path, 60) in (b"lo /run\n", b"lo /run mount\n")
 
 
 def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     with pytest.raises(FirstflightError, match=r"^the trials in .* did not end within 1 s: see the logs"):
-        real_time._in_namespaces(["sleep", SLEEPS], tmp_path, 1)
+        real_time.in_namespaces(["sleep", SLEEPS], tmp_path, 1)
     until(lambda: not sleeping(), "the end of what ran")
 
 
 def test_nothing_outlives_a_killed_run(tmp_path: Path) -> None:
     program = "import sys; from pathlib import Path; from testbed.trials import real_time as real; "
-    program += "real._in_namespaces(['sleep', sys.argv[2]], Path(sys.argv[1]), 600)"
+    program += "real.in_namespaces(['sleep', sys.argv[2]], Path(sys.argv[1]), 600)"
     argv = [sys.executable, "-P", "-c", program, str(tmp_path), SLEEPS]
     with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(binaries.repository())}) as process:
         until(sleeping, "the start of what runs")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.testbeds import real_time
+from bench.testbeds import ack_cost, real_time
 from bench.testbeds import testbed as bench
 from testbed.experiment import experiment
 from testbed.trials.block import TrialBlock
@@ -33,3 +33,13 @@ def test_real_time_takes_what_simulated_time_does_and_computing() -> None:
     assert found.more_ms is not None and found.more_ms > 0
     assert found.late_p99_us is not None and found.late_max_us is not None
     assert 0 < found.late_p99_us <= found.late_max_us
+
+
+def test_transfers_with_both_ratios_cost_packets_and_time() -> None:
+    """A round over a real path. How many ACKs a client sends in real time depends on the machine."""
+    transfers = ack_cost.measure(1, [50], 300_000)
+    assert [transfer["ratio"] for transfer in transfers] == [2, 10, 10, 2]
+    for transfer in transfers:
+        assert transfer["received"] > 250 and transfer["sent"] > 0
+        assert transfer["client_ns"] > 0 and transfer["server_ns"] > 0
+    assert ack_cost.costs(transfers)[0].received > 250
