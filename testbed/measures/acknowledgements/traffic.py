@@ -69,11 +69,13 @@ def of_trials(folder: Path, cell: Cell, rows: Sequence[Row]) -> list[tuple[Row, 
     Leaves out trials whose captures were not kept.
     """
     kept = [row for row in rows if row["capture_file"] and row["keys_file"]]
-    read = []
-    for row in kept:
-        for packets in captured_packets.connections(folder, [row]):
-            read.append((row, traffic(packets, cell.ack_delay_ms or DEFAULT_DELAY_MS, cell.rtt_ms)))
-    return read
+    kept.sort(key=lambda row: row["repetition"])
+    # A capture has the trials of a block in their order, and a completed trial is one connection.
+    connections = captured_packets.connections(folder, kept) if kept else []
+    delay_ms = cell.ack_delay_ms or DEFAULT_DELAY_MS
+    return [
+        (row, traffic(packets, delay_ms, cell.rtt_ms)) for row, packets in zip(kept, connections, strict=True)
+    ]
 
 
 def traffic(packets: Sequence[Packet], delay_ms: float, rtt_ms: float) -> Traffic:
