@@ -32,5 +32,5 @@ def of(values: Iterable[float | None]) -> Spread | None:
     known = sorted(value for value in values if value is not None)
     if not known:
         return None
-    quartiles = quantiles(known, n=4, method="inclusive") if len(known) > 1 else known * 3
-    return Spread(known[0], *quartiles, known[-1])
+    q1, median, q3 = quantiles(known, n=4, method="inclusive") if len(known) > 1 else known * 3
+    return Spread(known[0], q1, median, q3, known[-1])

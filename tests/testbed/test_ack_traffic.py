@@ -40,7 +40,7 @@ def ack(ms: float, ranges: str, further: str = "", **more: Any) -> dict[str, Any
 
 def test_acks_by_the_timer_count_with_their_packets() -> None:
     """Ten packets at once, then three that wait for the timer, and a gap with a wait, which has a cause."""
-    hello = {"type": "initial", "datagram_size": 1200, "from_client": True}
+    hello: dict[str, Any] = {"type": "initial", "datagram_size": 1200, "from_client": True}
     packets = [
         packet(0, 0, "crypto 0+300", **hello),
         packet(1, 0, "ack 0 delay 0", **{**hello, "type": "handshake", "datagram_size": 72}),
@@ -157,6 +157,6 @@ def test_several_values_in_a_category_are_a_box() -> None:
     panel = ComparisonPanel("Times", "Time [s]", several)
     assert compared.described([panel]) == "Times, Time [s]: a: x 2 (1.5 to 4), y 3."
     (axes,) = (axes for axes in figures.draw([panel], style.SIZES[0]).axes if axes.get_visible())
-    drawn = [line.get_xdata() for line in axes.get_lines()]
+    drawn: list[Any] = [line.get_xdata() for line in axes.get_lines()]
     assert [list(xs) for xs in drawn] == [[1, 6], [1.5, 4], [2, 3]]
     assert "<svg" in svg.inline(figures.draw([panel], style.SIZES[0]), "figure", "A title", "text")

@@ -147,6 +147,7 @@ def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row], folder: Path | Non
     published = next((transfer for transfer in experiment.transfer if _is_of(transfer, cell)), None)
     default = next((given for given in experiment.default if given.client == cell.client), None)
     own = default if cell.ack_ratio is None else None
+    share = published or own
     client_percent = percent("ip_bytes_client", "ip_bytes_server")
     return Acked(
         cell=cell.name,
@@ -181,7 +182,7 @@ def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row], folder: Path | Non
         if published is None or published.transfer_s is None
         else 1000 * published.transfer_s,
         published_timer_percent=published.timer_percent if published else None,
-        published_client_percent=(published or own).client_percent if published or own else None,
+        published_client_percent=share.client_percent if share else None,
         equations=None if folder is None else equations.of_cell(folder, cell, ended, own),
         transfer_spread_ms=spread.of(row["transfer_us"] / 1000 for row in ended),
         client_spread_percent=spread.of(map(client_percent, ended)),
