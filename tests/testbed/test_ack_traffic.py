@@ -144,6 +144,16 @@ def test_a_browser_has_its_published_ratio(tmp_path: Path, monkeypatch: pytest.M
     assert boxes[0].categories == ["chromium", "firefox"]
 
 
+def test_an_alpha_of_a_published_ratio_is_not_in_the_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured(monkeypatch, 5)
+    rows = [kept(trial(named("ack-ratio", client="firefox")))]
+    (firefox,) = cells.cells(find("ack-ratio"), rows, tmp_path)
+    assert firefox.equations is not None and firefox.equations.alpha == 2.5
+    assert not any("(alpha)" in check.expected for check in checks._with_alpha([firefox]))
+
+
 def test_a_spread_is_of_known_values() -> None:
     found = spread.of([5, None, 1, 2, 3, 4])
     assert found == Spread(1, 2, 3, 4, 5)
