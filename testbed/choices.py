@@ -6,6 +6,8 @@ from typing import Literal
 
 Answering = Literal["iack", "wfc"]
 """Instant ACK, or wait for certificate: ACK and ServerHello in a single datagram (paper 000, section 2)."""
+Handshake = Literal["full", "retry", "resumed"]
+"""A full handshake; one that starts with a Retry; or a resumed session, with the request in 0-RTT packets."""
 Reordering = Literal["at_once", "ignored", "next_three"]
 """A receiver's response to reordered packets (paper 003, section 5.6: D, NR, 3A): `at_once` sends an ACK
 immediately, `ignored` does not change the ACKs, `next_three` acknowledges each of the next three packets."""

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO
@@ -24,6 +25,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import NetworkAddress, QuicConnection
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamReset
 from aioquic.quic.logger import QuicLogger
+from aioquic.tls import SessionTicket
 
 from downloader.clients import shared
 from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, ClientAnswer, Request
@@ -32,6 +34,8 @@ from firstflight.egress.permitted import Permitted
 CONNECTION_WINDOW, STREAM_WINDOW = 25_165_824, 16_777_216
 _H3_NO_ERROR = 0x100
 _CRYPTO_ERRORS = range(0x100, 0x200)
+_tickets: dict[str, SessionTicket] = {}
+"""The newest ticket of each host, for requests with `resume`."""
 _BAD_CERTIFICATE = frozenset({0x12A, 0x12B, 0x12C, 0x12D, 0x12E, 0x130})
 
 
@@ -81,7 +85,10 @@ class _Transfer(QuicConnectionProtocol):
         if isinstance(event, HandshakeCompleted):
             self.tls_us = self.elapsed_us()
             self.verified = True if self.request.verify else None
-            self._ask()
+            if self.http is None:
+                self._ask()
+            elif not event.early_data_accepted:
+                self._end("failed", "the server rejected the request in 0-RTT packets")
         elif isinstance(event, ConnectionTerminated):
             self._terminated(event)
         elif isinstance(event, StreamReset):
@@ -89,6 +96,14 @@ class _Transfer(QuicConnectionProtocol):
         if self.http is not None:
             for part in self.http.handle_event(event):
                 self._handle(part)
+
+    def start(self) -> None:
+        """Send the ClientHello, with the request in 0-RTT packets if the ticket permits it."""
+        ticket = self._quic.configuration.session_ticket
+        if ticket is not None and ticket.max_early_data_size:
+            self._ask()
+        else:
+            self.transmit()
 
     def _ask(self) -> None:
         request = self.request
@@ -159,20 +174,24 @@ async def download(request: Request, keys: TextIO) -> ClientAnswer:
         quic_logger=QuicLogger() if os.environ.get("QLOGDIR") else None,
     )
     configuration.load_verify_locations(cafile=request.roots)
+    if request.resume:
+        configuration.session_ticket = _tickets.get(request.host)
     started_at, cpu = time.time_ns(), time.process_time_ns()
     family = socket.AF_INET6 if ":" in request.ip else socket.AF_INET
     udp = socket.socket(family, socket.SOCK_DGRAM)
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, shared.UDP_BUFFER)
     udp.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
     udp.setblocking(False)
-    quic = _OneAddress(configuration=configuration)
+    keep = partial(_tickets.__setitem__, request.host) if request.resume else None
+    quic = _OneAddress(configuration=configuration, session_ticket_handler=keep)
     transport, transfer = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: _Transfer(quic, request), sock=udp
     )
     try:
         # The kernel's form of the peer's address. aioquic treats any other form as another path.
         peer = (request.ip, request.port, 0, 0) if family == socket.AF_INET6 else (request.ip, request.port)
-        transfer.connect(peer)
+        transfer.connect(peer, transmit=False)
+        transfer.start()
         try:
             end, detail = await asyncio.wait_for(asyncio.shield(transfer.over), request.timeout_s)
         except TimeoutError:

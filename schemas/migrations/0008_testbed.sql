@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS ${database}.testbed_trial ${on_cluster}
     ack_policy LowCardinality(Nullable(String)),
     body_bytes Nullable(UInt64),
     certificate_bytes UInt32,
+    handshake LowCardinality(Nullable(String)),
     certificate_key LowCardinality(Nullable(String)),
     certificate_delay_ms Float64,
     loss_percent Float64,

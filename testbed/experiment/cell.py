@@ -44,6 +44,8 @@ class Cell(AckPart, ServerPart, PathPart):
         The name contains the fields that distinguish cells. The experiment's file gives the common fields.
         """
         name = f"{self.client}-{self.server}-{self.answering}-{self.rtt_ms:g}ms"
+        if self.handshake != "full":
+            name += f"-{self.handshake}"
         more = {
             "{:g}ms-up": self.delay_to_server_ms,
             "{:g}up": self.rate_to_server_mbit,

@@ -21,6 +21,7 @@ NAMES = {
     "qdisc": "Queueing discipline at the server",
     "gso": "Segmentation offload (GSO) at the server",
     "gso_paced": "A launch time for each datagram of a buffer",
+    "handshake": "Handshake (resumed: with the request in 0-RTT packets)",
     "certificate_bytes": "Certificate chain [bytes of DER]",
     "certificate_key": "Keys of the certificate chain",
     "certificate_delay_ms": "Delay of the certificate [ms]",

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from testbed.choices import CertificateKey, Controller
+from testbed.choices import CertificateKey, Controller, Handshake
 
 _SHORTEST_RSA_BYTES = 1500
 """Least length in DER for a chain with RSA keys: a leaf has about 830 bytes, an intermediate 640."""
@@ -23,6 +23,10 @@ class ServerPart(BaseModel):
     )
     certificate_delay_ms: float = Field(
         default=0, ge=0, le=10_000, description="Time until the server has its certificate (paper 000: Δt)."
+    )
+    handshake: Handshake = Field(
+        default="full",
+        description="A full handshake, one after a Retry, or a resumed session with the request in 0-RTT.",
     )
     body_bytes: int = Field(
         default=0, ge=0, le=1 << 30, description="Length of the response's body; 0: only a header section."

@@ -18,6 +18,8 @@ from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
+from testbed.measures.estimates import variance
+from testbed.measures.estimates.variance import Variance
 from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.cell_rows import by_cell, done, median_ms, median_of
@@ -45,19 +47,23 @@ class Log:
     """A trial's log: updates of smoothed RTT or variation, and the first probe timeout in us.
 
     `samples`, `rfc_pto_us`: RTT samples from the packets, and RFC 9002's probe timeout after the first one.
+    `variance`: the updates by the formula of their variation.
     """
 
     updates: int
     pto_us: int
     samples: int
     rfc_pto_us: int | None
+    variance: Variance = Variance()
 
 
 @dataclass(frozen=True)
 class Logged:
     """A client. Numbers are medians over completed trials with a readable log; null without any.
 
-    `logs`: the number of readable logs; `damaged`: why the others could not be read.
+    `logs`: the number of readable logs; `damaged`: why the others could not be read. `variance`: the formula of
+    the variation that the most updates fit, and their share; `variance_updates`: the number of updates for
+    which the formulas differ, over all logs.
     """
 
     client: str
@@ -75,6 +81,8 @@ class Logged:
     published_updates: int | None
     published_new_acks: int | None
     damaged: str | None
+    variance: str = "-"
+    variance_updates: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns as a dictionary."""
@@ -105,12 +113,15 @@ def summary(experiment: Experiment, lines: Sequence[Logged]) -> SummaryPage:
         PrintedColumn("published\nnew ACKs", [number(line.published_new_acks, 0) for line in completed]),
         PrintedColumn("first PTO\nlog", [number(line.pto_ms, 1) for line in completed]),
         PrintedColumn("\npackets", [number(line.rfc_pto_ms, 1) for line in completed]),
+        PrintedColumn("vari-\nation", [line.variance for line in completed]),
         PrintedColumn("logs\n", [f"{line.logs}/{line.trials}" for line in completed]),
     ]
     legend = (
         "Medians. Updates: entries of the client's log with a smoothed RTT or variation that differs from\n"
         "the previous entry. Samples: RTT samples of RFC 9002, 5.1, from the packets of the capture.\n"
-        "First PTO: ms after the first sample, from the log's estimate, and from the packets.\n"
+        "First PTO: ms after the first sample, from the log's estimate, and from the packets. Variation:\n"
+        "its distance from the sample is the smoothed RTT's before (RFC 9002, A.7) or after its update (5.3),\n"
+        "or the smallest RTT's; with the share of updates that fit.\n"
     )
     missing = [line.client for line in lines if not line.done]
     further = [f"{line.client}: {line.damaged}." for line in completed if line.damaged]
@@ -161,6 +172,7 @@ def log_of(path: Path, connections: Mapping[str, Row]) -> Log:
         pto_us=rows[0]["pto_us"],
         samples=connection["rtt_samples"] or 0,
         rfc_pto_us=series[0] if series else None,
+        variance=variance.counted(rows),
     )
 
 
@@ -177,6 +189,7 @@ def _logged(cell: Cell, rows: Sequence[Row], folder: Path, published: Sequence[U
         except InputError as error:
             # The path of the results does not matter here.
             damaged.append(str(error).replace(f"{folder}/", ""))
+    fitting = sum((log.variance for log in logs), Variance())
     published_line = next((updated for updated in published if updated.client == cell.client), None)
     return Logged(
         client=cell.client,
@@ -193,6 +206,8 @@ def _logged(cell: Cell, rows: Sequence[Row], folder: Path, published: Sequence[U
         rfc_pto_ms=median_ms(logs, lambda log: log.rfc_pto_us),
         published_updates=published_line.updates if published_line else None,
         published_new_acks=published_line.new_acks if published_line else None,
+        variance=fitting.text(),
+        variance_updates=fitting.updates,
         damaged="; ".join(damaged) or None,
     )
 

@@ -22,6 +22,8 @@ controllers the server's congestion controllers
 ack_requests  the reordering behaviours that its server can request by ACK_FREQUENCY; empty: its server
             sends no such frame
 answers     the server's answers; default: both. A server without `iack` cannot wait for a certificate
+handshakes  the handshakes that its server supports; default: only full ones
+resumes     true: its client resumes the session of its previous request, if the request demands it
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 logging     the program that writes qlog files, if the client is built without qlog
@@ -51,7 +53,15 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from firstflight.errors import UsageError
 from lab import stacks as lab_stacks
 from testbed import toml_file
-from testbed.choices import Answering, CertificateKey, Controller, Reordering, Transport, transport
+from testbed.choices import (
+    Answering,
+    CertificateKey,
+    Controller,
+    Handshake,
+    Reordering,
+    Transport,
+    transport,
+)
 from testbed.stacks import own_program
 from testbed.stacks.from_source import SourceStack
 from testbed.stacks.packaged import Packaged
@@ -76,6 +86,8 @@ class StackFile(BaseModel):
     controllers: tuple[Controller, ...] = ()
     ack_requests: tuple[Reordering, ...] = ()
     answers: tuple[Answering, ...] = ("iack", "wfc")
+    handshakes: tuple[Handshake, ...] = ("full",)
+    resumes: bool = False
     gso: bool | Literal["always"] = False
     launch_times: bool = False
     server_log: bool = False

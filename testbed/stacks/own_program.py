@@ -4,7 +4,8 @@ python -m testbed.stacks.own_program NAME/VERSION COMMAND... [KIND=LIST...]
 
 In COMMAND, {host}, {ip}, {port}, {path} and {roots} come from the request. {log} is the folder for the
 client's logs; arguments with {log} are dropped if the environment does not set QLOGDIR. {body} is an empty
-folder for the response's body, to count its bytes. Without {body} the bytes are not counted.
+folder for the response's body, to count its bytes. Without {body} the bytes are not counted. {tickets} is the
+file for session tickets: one that the next requests with `resume` also use, or /dev/null.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from firstflight.errors import FirstflightError, UsageError
 
 _LISTS = ("blocklist=", "optout=", "allow-net=")
 _LOG, _BODY = "{log}", "{body}"
+_NO_TICKETS = "/dev/null"
 
 
 def command(name: str, version: str, argv: list[str]) -> list[str]:
@@ -38,8 +40,8 @@ def filled(text: str, **names: str) -> str:
     return text
 
 
-def answer(request: Request, command: list[str]) -> ClientAnswer:
-    """Send a request with the stack's own program, and return the answer."""
+def answer(request: Request, command: list[str], tickets: Path) -> ClientAnswer:
+    """Send a request with the stack's own program, and return the answer. `tickets`: the file for tickets."""
     with tempfile.TemporaryDirectory() as body:
         names = {
             "host": request.host,
@@ -49,6 +51,7 @@ def answer(request: Request, command: list[str]) -> ClientAnswer:
             "roots": request.roots,
             "log": os.environ.get("QLOGDIR", ""),
             "body": body,
+            "tickets": str(tickets) if request.resume else _NO_TICKETS,
         }
         argv = [filled(argument, **names) for argument in command if names["log"] or _LOG not in argument]
         began, begun = time.time_ns(), time.monotonic()
@@ -86,6 +89,11 @@ def main(arguments: list[str]) -> int:
     lists = [argument for argument in arguments if argument.startswith(_LISTS)]
     version, *command = [argument for argument in arguments if argument not in lists]
     counted = any(_BODY in argument for argument in command)
+    with tempfile.TemporaryDirectory() as kept:
+        return _answer_all(version, command, lists, Path(kept, "tickets"), counted=counted)
+
+
+def _answer_all(version: str, command: list[str], lists: list[str], tickets: Path, *, counted: bool) -> int:
     try:
         permitted = shared.permitted(lists)
         shared.say_ready(version)
@@ -95,7 +103,7 @@ def main(arguments: list[str]) -> int:
             except (TypeError, ValueError) as error:
                 raise UsageError(f"{line.strip()!r} is no request: {error}") from error
             why = shared.why_not(permitted, request.ip, request.host)
-            ended = ClientAnswer("blocked", why) if why is not None else answer(request, command)
+            ended = ClientAnswer("blocked", why) if why is not None else answer(request, command, tickets)
             _write_answer(ended, counted=counted)
     except FirstflightError as error:
         sys.stderr.write(f"testbed.own_program: {error}\n")

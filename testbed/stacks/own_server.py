@@ -4,7 +4,8 @@ python -m testbed.stacks.own_server COMMAND... --config FILE
 
 In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs}, {congestion_control}, {mode} (`iack` or
 `wait`) and {delay_us} come from the configuration; {folder} is the folder of FILE. An argument {no_gso}TEXT
-is TEXT; it is dropped if the server may use GSO. An argument {file}TEXT is the path of a file with TEXT. The
+is TEXT; it is dropped if the server may use GSO. {retry}TEXT is TEXT if the server sends Retry packets, else
+it is dropped. An argument {file}TEXT is the path of a file with TEXT. The
 response's body is the file index.html in {htdocs}. Prints READY when the server listens.
 This process then becomes the server, which writes its output to standard error.
 """
@@ -24,7 +25,9 @@ from testbed.stacks.own_program import filled
 DEFAULT = "cubic"
 """The default congestion control of cells."""
 _LISTENS_S = 50.0
-_NO_GSO, _FILE = "{no_gso}", "{file}"
+_NO_GSO, _RETRY, _FILE = "{no_gso}", "{retry}", "{file}"
+_MODES = {"retry": "wait", "retry_iack": "iack"}
+"""The mode of the server after a Retry."""
 _LISTENING = "0A"
 """The state of a listening TCP socket in /proc/net/tcp (TCP_LISTEN)."""
 
@@ -44,7 +47,7 @@ def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
         "chain": certificate["chain"],
         "htdocs": str(htdocs),
         "folder": str(folder),
-        "mode": endpoint["mode"],
+        "mode": _MODES.get(endpoint["mode"], endpoint["mode"]),
         "delay_us": str(endpoint["delay_us"]),
         "congestion_control": configuration.get("transport", {}).get("congestion_control", DEFAULT),
     }
@@ -53,15 +56,17 @@ def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
 def argv(command: list[str], configuration: dict[str, Any], folder: Path) -> list[str]:
     """Return COMMAND with a configuration's values. Creates {htdocs} and the file in `folder`."""
     given = names(configuration, folder)
-    gso = configuration.get("transport", {}).get("gso", False)
+    dropped = [_NO_GSO] if configuration.get("transport", {}).get("gso", False) else []
+    if configuration["endpoints"][0]["mode"] not in _MODES:
+        dropped.append(_RETRY)
     filled_in = []
     for argument in command:
         if argument.startswith(_FILE):
             file = folder / "server.conf"
             file.write_text(filled(argument.removeprefix(_FILE), **given), encoding="utf-8")
             filled_in.append(str(file))
-        elif not (gso and argument.startswith(_NO_GSO)):
-            filled_in.append(filled(argument.removeprefix(_NO_GSO), **given))
+        elif not argument.startswith(tuple(dropped)):
+            filled_in.append(filled(argument.removeprefix(_NO_GSO).removeprefix(_RETRY), **given))
     return filled_in
 
 

@@ -82,6 +82,9 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
         os.environ["QLOGDIR"] = str(logs)
     client = programs.ClientProgram(job["client"], folder)
     request = programs.request(job, authority.path)
+    if cell.handshake == "resumed":
+        # Repetition 0 gets the first ticket.
+        request["resume"] = True
     queues = (path.bottleneck(cell), (path.CLIENT, path.DEVICE))
     with (folder / block_files.TRIALS).open("w", encoding="utf-8") as out:
         # Repetition 0 is not counted (testbed/trials/block.py).

@@ -10,6 +10,8 @@ from testbed.experiment.cell import Cell
 from testbed.trials.network import path
 
 _CLOCKS = {"fq": "monotonic", "etf": "tai"}
+_MODES = ({"iack": "iack", "wfc": "wait"}, {"iack": "retry_iack", "wfc": "retry"})
+"""The mode for each answer, without and with a Retry."""
 
 
 def configuration(
@@ -25,10 +27,12 @@ def configuration(
         "ip": path.SERVER_IP,
         "certificate": "chain",
         "alpn": alpn,
-        "mode": {"iack": "iack", "wfc": "wait"}[cell.answering],
+        "mode": _MODES[cell.handshake == "retry"][cell.answering],
         "delay_us": round(cell.certificate_delay_ms * 1000),
         "http": {"status": 200, "headers": [], "delay_us": 0},
     }
+    if cell.handshake == "resumed":
+        endpoint["tickets"] = True
     if cell.body_bytes:
         endpoint["http"] = {**endpoint["http"], "body_bytes": cell.body_bytes}
     content: dict[str, Any] = {

@@ -94,6 +94,7 @@ def conditions(cell: Cell) -> Row:
         "ack_policy": cell.ack_policy,
         "body_bytes": cell.body_bytes,
         **{name: given[name] for name in ("certificate_bytes", "certificate_key", "certificate_delay_ms")},
+        "handshake": cell.handshake,
         "loss_percent": cell.loss_percent,
         "netem_loss_to_client_percent": cell.netem_loss_to_client_percent,
         "netem_loss_to_server_percent": cell.netem_loss_to_server_percent,

@@ -21,6 +21,8 @@ def why(cell: Cell) -> str | None:
         return f"the client {cell.client} does not complete with {cell.server}: {why}"
     if cell.drop_second_flight and client.transport == "tcp":
         return f"the client {cell.client} has no second flight, because it uses TCP"
+    if cell.handshake == "resumed" and not client.resumes:
+        return f"the client {cell.client} resumes no sessions here"
     if cell.client_qlog and not client.qlog:
         return f"the client {cell.client} writes no qlog"
     return _answer(cell, server) or _sending(cell, server) or _acknowledgements(cell, server)
@@ -34,6 +36,9 @@ def _answer(cell: Cell, server: StackFile) -> str | None:
         return f"the server {cell.server} cannot delay its certificate"
     if cell.certificate_key not in server.certificate_keys:
         return f"the server {cell.server} does not sign with keys of the type {cell.certificate_key}"
+    if cell.handshake not in server.handshakes:
+        does = {"retry": "sends no Retry", "resumed": "resumes no sessions here"}[cell.handshake]
+        return f"the server {cell.server} {does}"
     if cell.body_bytes and not server.bodies:
         return f"the server {cell.server} sends no response bodies"
     return None

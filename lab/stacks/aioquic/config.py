@@ -40,15 +40,26 @@ class EndpointConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
     domain: str
     ip: IPv4Address | IPv6Address
-    mode: Literal["iack", "wait"]
+    mode: Literal["iack", "wait", "retry", "retry_iack"]
     delay_us: int | None
     certificate: str
     alpn: str = "h3"  # empty: no protocol
     http: AnswerConfig | None = None  # `None`: requests are never answered
+    tickets: bool = False  # issue tickets, and accept 0-RTT packets
 
     @property
     def delay_s(self) -> float:
         return (self.delay_us or 0) / 1e6
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether the server sends instant ACKs."""
+        return self.mode in ("iack", "retry_iack")
+
+    @property
+    def retries(self) -> bool:
+        """Whether the server sends a Retry first."""
+        return self.mode in ("retry", "retry_iack")
 
 
 class ServerConfig(BaseModel):
@@ -73,6 +84,11 @@ def read(file: Path) -> ServerConfig:
     for endpoint in config.endpoints:
         if endpoint.certificate not in config.certificates:
             raise ValueError(f"endpoint {endpoint.domain}: there is no certificate {endpoint.certificate}")
+        first = config.find(str(endpoint.ip), None)
+        if (first.retries, first.tickets) != (endpoint.retries, endpoint.tickets):
+            raise ValueError(
+                f"endpoints {first.domain} and {endpoint.domain} have one address, but differ in Retry or tickets"
+            )
     missing = set(config.listen) - {endpoint.ip for endpoint in config.endpoints}
     if missing:
         raise ValueError(f"`listen` names {missing.pop()}, but no endpoint has that ip")

@@ -1,7 +1,7 @@
 """Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
-docs/architecture.md describes the file. The modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
-but aioquic's instant ACK is a small datagram. With an empty `alpn`, the server selects no protocol. With
+docs/architecture.md describes the file. The modes are as in lab/stacks/quiche/README.md, but aioquic's instant
+ACK is a small datagram, and all endpoints of an address send Retry packets or none does. With an empty `alpn`, the server selects no protocol. With
 `hq-interop`, it uses HTTP/0.9 and answers every request with the content, or with an empty line without
 content. It prints `READY` when every address is bound and runs until killed.
 """
@@ -17,78 +17,23 @@ from pathlib import Path
 from typing import cast
 
 import click
-from aioquic import tls
 from aioquic._buffer import Buffer
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.h3.connection import H3Connection
 from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
-from aioquic.quic.connection import NetworkAddress, QuicConnection, QuicConnectionError, QuicReceiveContext
-from aioquic.quic.events import HandshakeCompleted, QuicEvent, StreamDataReceived
-from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+from aioquic.quic.connection import NetworkAddress
+from aioquic.quic.events import HandshakeCompleted, ProtocolNegotiated, QuicEvent, StreamDataReceived
+from aioquic.quic.packet import QuicHeader, QuicPacketType, encode_quic_version_negotiation, pull_quic_header
 from pydantic import ValidationError
 
 from lab.stacks.aioquic.config import AnswerConfig, CertificateFiles, EndpointConfig, ServerConfig, read
+from lab.stacks.aioquic.held import ConnectionIds, HeldConnection, Tickets
+from lab.stacks.aioquic.retries import Retries
 
 IDLE_S = 5.0
 LEAD_S = 0.005
 """TLS work in Python takes some milliseconds, so it starts this long before its datagrams are sent."""
-_HANDSHAKE_HEADER = 4
-
-
-class HeldConnection(QuicConnection):
-    """A connection that acknowledges the ClientHello as usual, but passes it to TLS only on request."""
-
-    def __init__(self, configuration: QuicConfiguration, original_destination_connection_id: bytes) -> None:
-        super().__init__(
-            configuration=configuration,
-            original_destination_connection_id=original_destination_connection_id,
-        )
-        self.held = True
-        self._frames: list[tuple[QuicReceiveContext, int, bytes]] = []
-        self._pieces: dict[int, bytes] = {}
-
-    def _handle_crypto_frame(self, context: QuicReceiveContext, frame_type: int, buf: Buffer) -> None:
-        if not self.held or context.epoch != tls.Epoch.INITIAL:
-            super()._handle_crypto_frame(context, frame_type, buf)
-            return
-        start = buf.tell()
-        offset = buf.pull_uint_var()
-        data = buf.pull_bytes(buf.pull_uint_var())
-        self._pieces[offset] = data
-        self._frames.append((context, frame_type, buf.data_slice(start, buf.tell())))
-
-    def client_hello(self) -> tls.ClientHello | None:
-        """Return the ClientHello, or `None` if it is incomplete or the bytes are not a ClientHello."""
-        stream = b""
-        while len(stream) in self._pieces and self._pieces[len(stream)]:
-            stream += self._pieces[len(stream)]
-        if len(stream) < _HANDSHAKE_HEADER or stream[0] != tls.HandshakeType.CLIENT_HELLO:
-            return None
-        size = _HANDSHAKE_HEADER + int.from_bytes(stream[1:_HANDSHAKE_HEADER], "big")
-        if len(stream) < size:
-            return None
-        try:
-            return tls.pull_client_hello(Buffer(data=stream[:size]))
-        except (tls.Alert, ValueError):
-            return None
-
-    def resume(self, certificate: QuicConfiguration, alpn: str) -> None:
-        """Pass the retained bytes to TLS, which answers with this certificate and protocol."""
-        self.tls.certificate = certificate.certificate
-        self.tls.certificate_chain = certificate.certificate_chain
-        self.tls.certificate_private_key = certificate.private_key
-        self.tls._alpn_protocols = [alpn] if alpn else None
-        self.held = False
-        try:
-            for context, frame_type, frame in self._frames:
-                super()._handle_crypto_frame(context, frame_type, Buffer(data=frame))
-        except QuicConnectionError as error:
-            self.close(
-                error_code=error.error_code, frame_type=error.frame_type, reason_phrase=error.reason_phrase
-            )
-        self._frames.clear()
-
 
 class HeldProtocol(QuicConnectionProtocol):
     """Releases a connection's answers at the times that the endpoint declares."""
@@ -123,8 +68,13 @@ class HeldProtocol(QuicConnectionProtocol):
         return self._chosen
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """Start HTTP/3 after the handshake; earlier, its SETTINGS would be part of the first flight."""
-        if isinstance(event, HandshakeCompleted) and event.alpn_protocol == "h3":
+        """Start HTTP/3 after the handshake; earlier, its SETTINGS would be part of the first flight.
+
+        A request in 0-RTT packets is answered in the first flight.
+        """
+        early = isinstance(event, ProtocolNegotiated) and self._held_quic.tls.early_data_accepted
+        completed = isinstance(event, HandshakeCompleted) and self._http is None
+        if (early or completed) and self._endpoint is not None and self._endpoint.alpn == "h3":
             self._http = H3Connection(self._quic)
         answer = self._endpoint.http if self._endpoint else None
         if isinstance(event, StreamDataReceived) and event.end_stream and self._http is None:
@@ -150,7 +100,7 @@ class HeldProtocol(QuicConnectionProtocol):
 
     def _answer(self, endpoint: EndpointConfig, certificate: QuicConfiguration, arrived: float) -> None:
         self._endpoint = endpoint
-        if endpoint.mode == "wait":
+        if not endpoint.acknowledges:
             self._loop.call_at(arrived + endpoint.delay_s, self._release, certificate)
             return
         self._silent = False
@@ -166,7 +116,7 @@ class HeldProtocol(QuicConnectionProtocol):
 
     def _resume(self, certificate: QuicConfiguration) -> None:
         assert self._endpoint is not None
-        self._held_quic.resume(certificate, self._endpoint.alpn)
+        self._held_quic.resume(certificate, self._endpoint.alpn, self._loop.time())
 
     def _release(self, certificate: QuicConfiguration) -> None:
         if self._held_quic.held:
@@ -186,8 +136,11 @@ class EdgeServer(asyncio.DatagramProtocol):
         self,
         plain: QuicConfiguration,
         choose: Callable[[str | None], tuple[EndpointConfig, QuicConfiguration]],
+        first: EndpointConfig,
     ) -> None:
         self._plain = plain
+        self._retries = Retries() if first.retries else None
+        self._tickets = Tickets() if first.tickets else None
         self._choose = choose
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.DatagramTransport | None = None
@@ -211,12 +164,21 @@ class EdgeServer(asyncio.DatagramProtocol):
                 )
                 self._transport.sendto(negotiation, addr)
             elif header.packet_type == QuicPacketType.INITIAL:
-                protocol = self._connect(header.destination_cid, addr)
+                protocol = self._first_initial(header, addr)
         if protocol is not None:
             protocol.datagram_received(data, addr)
 
-    def _connect(self, destination_cid: bytes, addr: NetworkAddress) -> HeldProtocol:
-        quic = HeldConnection(self._plain, destination_cid)
+    def _first_initial(self, header: QuicHeader, addr: NetworkAddress) -> HeldProtocol | None:
+        """Return a new connection, or send a Retry and return `None`."""
+        ids: ConnectionIds | None = ConnectionIds(header.destination_cid)
+        if self._retries is not None and self._transport is not None:
+            ids = self._retries.ids(header, addr, self._loop.time())
+            if ids is None:
+                self._transport.sendto(self._retries.packet(header, addr, self._loop.time()), addr)
+        return None if ids is None else self._connect(ids, header.destination_cid, addr)
+
+    def _connect(self, ids: ConnectionIds, destination_cid: bytes, addr: NetworkAddress) -> HeldProtocol:
+        quic = HeldConnection(self._plain, ids, self._tickets)
         protocol = HeldProtocol(quic, self._choose)
         protocol.connection_made(cast(asyncio.DatagramTransport, self._transport))
 
@@ -258,8 +220,9 @@ async def serve(config: ServerConfig) -> None:
         return endpoint, certificates[endpoint.certificate]
 
     for ip in map(str, config.listen):
+        first = config.find(ip, None)
         await loop.create_datagram_endpoint(
-            partial(EdgeServer, certificates[config.find(ip, None).certificate], partial(choose, ip)),
+            partial(EdgeServer, certificates[first.certificate], partial(choose, ip), first),
             local_addr=(ip, config.port),
         )
     print("READY", flush=True)

@@ -1,0 +1,1 @@
+"""How clients estimate the RTT: parts of measures."""
