@@ -30,8 +30,8 @@ _BEYOND = 1 << 63
 class Request:
     """One download. `roots`: a PEM file with the trusted roots; `method`: only the client quiche takes HEAD.
 
-    `resume`: resume the session of the newest ticket from requests with `resume`, if there is one, with the request in
-    0-RTT packets; only the testbed's clients with `resumes` do that.
+    `resume`: resume the newest session of requests with `resume`, if there is one, with the request in 0-RTT
+    packets; only the testbed's clients with `resumes` do that.
     `max_bytes` limits the body; `max_wire_bytes` all bytes that arrive from the network, with headers.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +54,16 @@ class Log:
     pto_us: int
     samples: int
     rfc_pto_us: int | None
-    variance: Variance = Variance()
+    variance: Variance = field(default_factory=Variance)
 
 
 @dataclass(frozen=True)
 class Logged:
     """A client. Numbers are medians over completed trials with a readable log; null without any.
 
-    `logs`: the number of readable logs; `damaged`: why the others could not be read. `variance`: the formula of
-    the variation that the most updates fit, and their share; `variance_updates`: the number of updates for
-    which the formulas differ, over all logs.
+    `logs`: the number of readable logs; `damaged`: why the others could not be read. `variance`: the formula
+    of the variation that the most updates fit, and their share; `variance_updates`: the number of updates
+    for which the formulas differ, over all logs.
     """
 
     client: str
@@ -120,8 +120,8 @@ def summary(experiment: Experiment, lines: Sequence[Logged]) -> SummaryPage:
         "Medians. Updates: entries of the client's log with a smoothed RTT or variation that differs from\n"
         "the previous entry. Samples: RTT samples of RFC 9002, 5.1, from the packets of the capture.\n"
         "First PTO: ms after the first sample, from the log's estimate, and from the packets. Variation:\n"
-        "its distance from the sample is the smoothed RTT's before (RFC 9002, A.7) or after its update (5.3),\n"
-        "or the smallest RTT's; with the share of updates that fit.\n"
+        "from the sample's distance to the smoothed RTT before its update (RFC 9002, A.7), after it (RFC\n"
+        "9002, 5.3), or to the smallest RTT; with the share of updates that fit.\n"
     )
     missing = [line.client for line in lines if not line.done]
     further = [f"{line.client}: {line.damaged}." for line in completed if line.damaged]

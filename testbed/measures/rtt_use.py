@@ -1,7 +1,7 @@
 """How clients estimate the RTT, from the timeouts that captures show (paper 000, section 5 and appendix D).
 
-Can a client correct its estimate without an instant ACK? It could take a sample from a Retry (RFC 9002, 6.2.2),
-subtract ACK Delay from its first sample (RFC 9002 does not), or start again from a later sample.
+Can a client correct its estimate without an instant ACK? It could take a sample from a Retry (RFC 9002,
+6.2.2), subtract ACK Delay from its first sample (RFC 9002 does not), or start again from a later sample.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reports.numbers import rfc9002
 from reports.numbers.compared import ComparisonPanel, series
@@ -26,6 +26,7 @@ from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, done, median_ms
 from testbed.trials.trial_row import Row
 
+T = TypeVar("T")
 FIRST_PTO_RTTS = 3
 """The first probe timeout is three times the first RTT sample, or the assumed RTT (RFC 9002, 6.2.1)."""
 
@@ -44,8 +45,8 @@ class RttUsed:
 
     `retry_probe_ms`: from the Initial after the Retry to the probe; `retry_rtt_ms`: the RTT of the Retry;
     `uses_retry`: the timeout is three such RTTs, rather than the default.
-    `repeated_ms`: from the lost second flight to its repetition, `first_rtt_ms`: the first sample, of which the
-    server reported `ack_delay_ms`; `subtracts`: the timeout follows from the difference.
+    `repeated_ms`: from the lost second flight to its repetition; `first_rtt_ms`: the first sample, of which
+    the server reported `ack_delay_ms`; `subtracts`: the timeout follows from the difference.
     `later_ms`: the timeout after a shorter sample; `later_rfc_ms`: by RFC 9002; `later_restart_ms`: if the
     client started again from that sample; `restarts`: which one is closer. `backs_off`: the timeout was
     multiplied by two for each earlier probe, although probes were acknowledged; later_ms is without that.
@@ -83,7 +84,7 @@ def clients(experiment: RttUse, folder: Path, rows: Sequence[Row]) -> list[RttUs
     return [_client(folder, name, of_client) for name, of_client in cells.items()]
 
 
-def closer(value: float, candidates: Mapping[str, float]) -> str:
+def closer(value: float, candidates: Mapping[T, float]) -> T:
     """Return the name of the positive candidate with the smallest ratio to a positive value."""
     return min(candidates, key=lambda name: abs(math.log(value / candidates[name])))
 
@@ -93,19 +94,19 @@ def later(timer: LaterTimer) -> tuple[float, float, float, bool, bool | None]:
 
     The last value is whether the client backed off; `None` if it had sent no probe. Times in us.
     """
-    rfc_us = list(rfc9002.pto_series(timer.samples))[-1]
+    *earlier_us, rfc_us = rfc9002.pto_series(timer.samples)
     restart_us = rfc9002.first_pto(timer.samples[-1])
-    backed_off = 2**timer.probes
-    candidates = {
-        "rfc": rfc_us,
-        "restart": restart_us,
-        "rfc, backed off": rfc_us * backed_off,
-        "restart, backed off": restart_us * backed_off,
-    }
-    name = closer(timer.interval_us, candidates)
-    backs_off = name.endswith("backed off") if timer.probes else None
-    timeout_us = timer.interval_us / (backed_off if backs_off else 1)
-    return timeout_us, rfc_us, restart_us, name.startswith("restart"), backs_off
+    factors = {False: 1, True: 2**timer.probes}
+    if timer.before_us is not None and timer.probes > 1:
+        # The timeout before, after which the samples were equal, shows whether the client backs off.
+        doubled_us = earlier_us[-1] * 2 ** (timer.probes - 1)
+        backed_off = closer(timer.before_us, {"no": earlier_us[-1], "yes": doubled_us}) == "yes"
+        factors = {backed_off: factors[backed_off]}
+    timeouts = {(kept, "rfc"): rfc_us * factor for kept, factor in factors.items()}
+    timeouts |= {(kept, "restart"): restart_us * factor for kept, factor in factors.items()}
+    kept, name = closer(timer.interval_us, timeouts)
+    backs_off = kept if timer.probes else None
+    return timer.interval_us / factors[kept], rfc_us, restart_us, name == "restart", backs_off
 
 
 def _client(folder: Path, name: str, cells: Sequence[tuple[Cell, list[Row]]]) -> RttUsed:
@@ -120,9 +121,7 @@ def _client(folder: Path, name: str, cells: Sequence[tuple[Cell, list[Row]]]) ->
         if (repeated := probe_timers.repeated_after(packets)) is not None
         and (sample := next(probe_timers.initial_samples(packets), None)) is not None
     ]
-    timers = [
-        later(found) for packets in connections["late"] if (found := probe_timers.later_timer(packets))
-    ]
+    timers = [later(timer) for packets in connections["late"] if (timer := probe_timers.later_timer(packets))]
     retry_rtt_ms, probe_ms = median_ms(retries, lambda it: it[0]), median_ms(retries, lambda it: it[1])
     repeated_ms = median_ms(lost, lambda it: it[0])
     rtt_ms = median_ms(lost, lambda it: it[1].rtt_us)
@@ -180,11 +179,13 @@ def summary(experiment: RttUse, lines: Sequence[RttUsed]) -> SummaryPage:
         PrintedColumn("back-off\nkept", [_word(line.backs_off) for line in completed], right=False),
     ]
     legend = (
-        "Times in ms. Retry: from the Initial after a Retry to the client's probe; used: this is three times\n"
-        "the RTT of the Retry. ACK Delay: from the lost second flight to its repetition; subtracted: this is\n"
-        "three times the first sample minus the ACK Delay in it. Shorter: the timeout after a sample that is\n"
-        "much shorter than the first ones, by RFC 9002, and if the client started again from it. Back-off\n"
-        "kept: an acknowledged probe does not reset the back-off (RFC 9002, 6.2.1); the timeout is without it.\n"
+        "Times in ms. Retry: from the Initial after a Retry to the client's probe; used: this is three\n"
+        "times the RTT of the Retry. ACK Delay: from the lost second flight to its repetition;\n"
+        "subtracted: this is three times the first sample minus the ACK Delay in it. Shorter: the timeout\n"
+        "after a sample that is much shorter than the first ones, by RFC 9002, and if the client started\n"
+        "again from it. It counts from the probe; a client that counts from the ACK takes up to an RTT\n"
+        "more. Back-off kept: acknowledged probes do not reset the back-off (RFC 9002, 6.2.1); the timeout\n"
+        "is without it.\n"
     )
     missing = [line.client for line in lines if not line.trials]
     return page(experiment, columns, legend, (), missing, len(lines), without=UNAVAILABLE)

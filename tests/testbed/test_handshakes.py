@@ -125,7 +125,9 @@ def test_endpoints_of_an_address_agree_in_retry(tmp_path: Path) -> None:
         ({"handshake": "resumed"}, "iack", True),
     ],
 )
-def test_a_cell_configures_its_server(tmp_path: Path, given: dict[str, str], mode: str, tickets: object) -> None:
+def test_a_cell_configures_its_server(
+    tmp_path: Path, given: dict[str, str], mode: str, tickets: object
+) -> None:
     files = ServerCertificate(tmp_path / "chain.pem", tmp_path / "key.pem")
     made = server_config.configuration(cell(**given), "a.test", "h3", files, launch_times=False)
     (endpoint,) = made["endpoints"]

@@ -46,10 +46,11 @@ def test_a_second_flight_is_repeated_after_its_last_handshake_packet() -> None:
         packet(59, "ack 1 delay 0", "handshake", 2),
         packet(59.3, "crypto 0+52", "handshake", 3),
         packet(59.3, "stream 0 0+47 fin", "1rtt", 4),
-        packet(65.3, "ping; padding 9", "handshake", 5),
+        packet(65.3, "ping; padding 9", "1rtt", 5),
+        packet(100, "ack 1 delay 0; padding 9", "handshake", 6),
     ]
     assert probe_timers.repeated_after(flight) is None
-    assert probe_timers.repeated_after([*flight, packet(236.3, "crypto 0+52", "handshake", 6)]) == 171_000
+    assert probe_timers.repeated_after([*flight, packet(236.3, "crypto 0+52", "handshake", 7)]) == 171_000
 
 
 def test_samples_are_of_new_packets_that_elicit_acks() -> None:
@@ -62,7 +63,10 @@ def test_samples_are_of_new_packets_that_elicit_acks() -> None:
         packet(37, "ack 2,0 delay 125; crypto 0+90"),
         packet(38, "ack 0-2 delay 0"),
     ]
-    assert list(probe_timers.initial_samples(packets)) == [Sample(9000, 9000, 0), Sample(37_000, 10_000, 1000)]
+    assert list(probe_timers.initial_samples(packets)) == [
+        Sample(9000, 9000, 0),
+        Sample(37_000, 10_000, 1000),
+    ]
 
 
 def probing(*probes_ms: float) -> list[dict[str, Any]]:
@@ -81,37 +85,45 @@ def probing(*probes_ms: float) -> list[dict[str, Any]]:
 
 def test_a_timer_runs_from_the_last_probe_before_the_shorter_sample() -> None:
     timer = probe_timers.later_timer(probing(930.5, 931.4))
-    assert timer == LaterTimer(544_600, 2, (48_000, 48_000, 9000))
+    assert timer == LaterTimer(544_600, 240_000, 2, (48_000, 48_000, 9000))
     assert probe_timers.later_timer(probing()) is None
     assert probe_timers.later_timer(probing(930.5)[:4]) is None
 
 
 @pytest.mark.parametrize(
-    ("interval_us", "timeout_us", "restarts", "backs_off"),
+    ("interval_us", "before_us", "timeout_us", "restarts", "backs_off"),
     [
         # By RFC 9002, 136.1 ms: times four after two probes, or not.
-        (544_500, 136_125, False, True),
-        (136_200, 136_200, False, False),
-        (27_500, 27_500, True, False),
-        (108_000, 27_000, True, True),
-        # aioquic's variation makes it shorter.
-        (388_500, 97_125, False, True),
+        (544_500, 241_000, 136_125, False, True),
+        (136_200, 121_000, 136_200, False, False),
+        (27_500, 121_000, 27_500, True, False),
+        (108_000, 241_000, 27_000, True, True),
+        # aioquic's variation makes it shorter, and so does picoquic's.
+        (388_500, 241_000, 97_125, False, True),
+        (113_000, 102_000, 113_000, False, False),
     ],
 )
 def test_a_timer_follows_from_all_samples_or_from_the_last(
-    interval_us: int, timeout_us: float, restarts: bool, backs_off: bool
+    interval_us: int, before_us: int, timeout_us: float, restarts: bool, backs_off: bool
 ) -> None:
-    found = rtt_use.later(LaterTimer(interval_us, 2, (48_000, 48_000, 9000)))
-    assert found == (pytest.approx(timeout_us), pytest.approx(136_125), 27_000, restarts, backs_off)
+    found = rtt_use.later(LaterTimer(interval_us, before_us, 2, (48_000, 48_000, 9000)))
+    assert found[:3] == pytest.approx((timeout_us, 136_125, 27_000))
+    assert found[3:] == (restarts, backs_off)
+
+
+@pytest.mark.parametrize(("interval_us", "expected"), [(273_000, (False, True)), (146_000, (False, False))])
+def test_after_one_probe_the_timeout_itself_shows_whether_a_client_backs_off(
+    interval_us: int, expected: tuple[bool, bool]
+) -> None:
+    """The timeout of the first probe is the same with both."""
+    assert rtt_use.later(LaterTimer(interval_us, 121_000, 1, (48_000, 48_000, 9000)))[3:] == expected
 
 
 def test_without_an_earlier_probe_nothing_shows_whether_a_client_backs_off() -> None:
-    assert rtt_use.later(LaterTimer(27_000, 0, (48_000, 9000)))[3:] == (True, None)
+    assert rtt_use.later(LaterTimer(27_000, None, 0, (48_000, 9000)))[3:] == (True, None)
 
 
-@pytest.mark.parametrize(
-    ("probe_ms", "expected"), [(27.0, True), (54.0, True), (200.2, False), (None, None)]
-)
+@pytest.mark.parametrize(("probe_ms", "expected"), [(27.0, True), (54.0, True), (200.2, False), (None, None)])
 def test_a_retry_is_a_sample_if_the_probe_comes_early(probe_ms: float | None, expected: bool | None) -> None:
     assert rtt_use._uses_retry(probe_ms, 9.0) is expected
 
@@ -128,11 +140,15 @@ def test_ack_delay_is_subtracted_if_the_flight_is_repeated_early(
 
 def test_the_table_has_words_for_each_answer() -> None:
     experiment = find("iack-estimate")
-    aioquic = RttUsed("aioquic", "1.7.2", 3, 200.2, 9, False, 178.2, 59, 50, False, 97.1, 136.1, 27, False, True)
+    aioquic = RttUsed(
+        "aioquic", "1.7.2", 3, 200.2, 9, False, 178.2, 59, 50, False, 97.1, 136.1, 27, False, True
+    )
     msquic = RttUsed("msquic", None, 0, *[None] * 12)
     text = rtt_use.summary(experiment, [aioquic, msquic]).text(terminal=False)
     row = next(line for line in text.splitlines() if line.startswith("aioquic"))
-    assert row.split() == [*("aioquic", "1.7.2", "200.2", "no", "178.2", "no", "97.1", "136.1", "27.0", "no", "yes")]
+    assert row.split() == [
+        *("aioquic", "1.7.2", "200.2", "no", "178.2", "no", "97.1", "136.1", "27.0", "no", "yes")
+    ]
     assert "Unavailable as clients here, 1 of 2: msquic." in text
     assert [len(panel.series) for panel in rtt_use.panels([aioquic, msquic])] == [1, 1, 1]
 

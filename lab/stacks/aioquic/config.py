@@ -87,7 +87,8 @@ def read(file: Path) -> ServerConfig:
         first = config.find(str(endpoint.ip), None)
         if (first.retries, first.tickets) != (endpoint.retries, endpoint.tickets):
             raise ValueError(
-                f"endpoints {first.domain} and {endpoint.domain} have one address, but differ in Retry or tickets"
+                f"endpoints {first.domain} and {endpoint.domain} have one address, but differ in Retry or "
+                "tickets"
             )
     missing = set(config.listen) - {endpoint.ip for endpoint in config.endpoints}
     if missing:

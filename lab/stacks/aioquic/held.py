@@ -14,7 +14,7 @@ _HANDSHAKE_HEADER = 4
 
 @dataclass(frozen=True)
 class ConnectionIds:
-    """The destination connection ID of the client's first Initial, and the one of a Retry, if there was one."""
+    """The destination connection ID of the client's first Initial, and the one of a Retry, if any."""
 
     original: bytes
     after_retry: bytes | None = None
@@ -23,8 +23,8 @@ class ConnectionIds:
 class Tickets:
     """The issued tickets of a server.
 
-    A client may use a ticket again, because it may leave before it gets a new one. That repeats 0-RTT requests
-    (RFC 8446, 8), which does not matter for a server without state.
+    A client may use a ticket again, because it may leave before it gets a new one. That permits replays of
+    0-RTT requests (RFC 8446, 8), which does not matter for a server without state.
     """
 
     def __init__(self) -> None:

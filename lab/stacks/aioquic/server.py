@@ -1,9 +1,10 @@
 """Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
-docs/architecture.md describes the file. The modes are as in lab/stacks/quiche/README.md, but aioquic's instant
-ACK is a small datagram, and all endpoints of an address send Retry packets or none does. With an empty `alpn`, the server selects no protocol. With
-`hq-interop`, it uses HTTP/0.9 and answers every request with the content, or with an empty line without
-content. It prints `READY` when every address is bound and runs until killed.
+docs/architecture.md describes the file. The modes are as in lab/stacks/quiche/README.md, but aioquic's
+instant ACK is a small datagram, and all endpoints of an address send Retry packets or none does. With an
+empty `alpn`, the server selects no protocol. With `hq-interop`, it uses HTTP/0.9 and answers every request
+with the content, or with an empty line without content. It prints
+`READY` when every address is bound and runs until killed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from lab.stacks.aioquic.retries import Retries
 IDLE_S = 5.0
 LEAD_S = 0.005
 """TLS work in Python takes some milliseconds, so it starts this long before its datagrams are sent."""
+
 
 class HeldProtocol(QuicConnectionProtocol):
     """Releases a connection's answers at the times that the endpoint declares."""

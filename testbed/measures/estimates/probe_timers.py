@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from testbed.measures import default_pto
 from testbed.trials.captures.packets import Packet
@@ -17,6 +18,7 @@ _EXPONENT = 3
 """ack_delay_exponent in Initial and Handshake packets (RFC 9000, 13.2.5)."""
 _FLIGHT_US = 15_000
 """Packets with shorter gaps are one flight; a client's pacing makes gaps of up to 7 ms. Probes come later."""
+_NOT_ELICITING = {"ack", "ack_ecn", "padding", "connection_close", "application_close"}
 _SHORTER = 2
 """A later sample is shorter if the first one is at least this multiple of it."""
 
@@ -34,11 +36,13 @@ class Sample:
 class LaterTimer:
     """The timeout after the first shorter sample.
 
-    `interval_us`: from the last probe before the sample to the next probe; `probes`: the timeouts that expired
-    before; `samples`: all samples up to the shorter one.
+    `interval_us`: from the last probe before the sample to the next probe; `before_us`: from the timeout
+    before that probe to the probe; `probes`: the timeouts that expired before; `samples`: all samples up to
+    the shorter one.
     """
 
     interval_us: int
+    before_us: int | None
     probes: int
     samples: tuple[int, ...]
 
@@ -58,13 +62,13 @@ def after_retry(packets: Sequence[Packet]) -> tuple[int, int] | None:
 
 
 def repeated_after(packets: Sequence[Packet]) -> int | None:
-    """Return the time from the last Handshake packet of the client's second flight to the next one."""
+    """Return the time from the end of the client's second flight to its next packet that elicits an ACK."""
     sent = [
         packet["since_start_us"]
         for packet in packets
-        if packet["from_client"] and packet["type"] == "handshake" and _is_eliciting(packet)
+        if packet["from_client"] and packet["type"] in ("handshake", "1rtt") and _is_eliciting(packet)
     ]
-    return next((new - old for old, new in zip(sent, sent[1:], strict=False) if new - old > _FLIGHT_US), None)
+    return next((new - old for old, new in pairwise(sent) if new - old > _FLIGHT_US), None)
 
 
 def initial_samples(packets: Sequence[Packet]) -> Iterator[Sample]:
@@ -86,7 +90,7 @@ def initial_samples(packets: Sequence[Packet]) -> Iterator[Sample]:
 
 
 def later_timer(packets: Sequence[Packet]) -> LaterTimer | None:
-    """Return the timeout after the first sample that is much shorter than the first one; `None` without one."""
+    """Return the timeout after the first sample that is much shorter than the first of all, if any."""
     samples = list(initial_samples(packets))
     place = next(
         (place for place, sample in enumerate(samples) if sample.rtt_us * _SHORTER <= samples[0].rtt_us), None
@@ -110,12 +114,13 @@ def later_timer(packets: Sequence[Packet]) -> LaterTimer | None:
         return None
     return LaterTimer(
         interval_us=after[0][0] - before[-1][-1],
+        before_us=before[-1][0] - before[-2][-1] if len(before) > 1 else None,
         probes=len(before) - 1,
         samples=tuple(sample.rtt_us for sample in samples[: place + 1]),
     )
 
 
 def _is_eliciting(packet: Packet) -> bool:
-    """Return whether an Initial or Handshake packet elicits an ACK."""
+    """Return whether a packet elicits an ACK (RFC 9002, 2)."""
     names = {frame.split()[0] for frame in (packet["frames"] or "").split("; ") if frame}
-    return bool(names & {"crypto", "ping"})
+    return not names <= _NOT_ELICITING

@@ -22,8 +22,8 @@ _ROUNDED = 3
 class Variance:
     """The number of updates by the formula that they fit.
 
-    `updates`: updates for which the formulas differ by more than the rounding. `before`, `after`: the sample's
-    distance to the smoothed RTT before and after its update; `smallest`: its distance to the smallest RTT.
+    `updates`: updates for which the formulas differ by more than the rounding. `before`, `after`: the
+    sample's distance to the smoothed RTT before and after its update; `smallest`: to the smallest RTT.
     """
 
     updates: int = 0

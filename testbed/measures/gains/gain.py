@@ -126,6 +126,7 @@ class Gain:
     expected: str | None
     found: str | None
     outcomes: str
+    handshake: str = "full"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns as a dictionary."""
@@ -193,6 +194,7 @@ def _gain(experiment: Gains, key: tuple[Any, ...], answers: dict[str, list[Row]]
         expected=accepted.why if accepted else None,
         found=reason,
         outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),
+        handshake=next(row.get("handshake") or "full" for name in _BOTH for row in answers[name]),
     )
 
 
