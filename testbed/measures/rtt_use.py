@@ -29,6 +29,7 @@ from testbed.trials.trial_row import Row
 T = TypeVar("T")
 FIRST_PTO_RTTS = 3
 """The first probe timeout is three times the first RTT sample, or the assumed RTT (RFC 9002, 6.2.1)."""
+_CLEARLY_LESS = 0.9
 
 
 class RttUse(Experiment):
@@ -46,7 +47,7 @@ class RttUsed:
     `retry_probe_ms`: from the Initial after the Retry to the probe; `retry_rtt_ms`: the RTT of the Retry;
     `uses_retry`: the timeout is three such RTTs, rather than the default.
     `repeated_ms`: from the lost second flight to its repetition; `first_rtt_ms`: the first sample, of which
-    the server reported `ack_delay_ms`; `subtracts`: the timeout follows from the difference.
+    the server reported `ack_delay_ms`; `subtracts`: it is too early for the whole sample.
     `later_ms`: the timeout after a shorter sample; `later_rfc_ms`: by RFC 9002; `later_restart_ms`: if the
     client started again from that sample; `restarts`: which one is closer. `backs_off`: the timeout was
     multiplied by two for each earlier probe, although probes were acknowledged; later_ms is without that.
@@ -155,11 +156,10 @@ def _uses_retry(probe_ms: float | None, rtt_ms: float | None) -> bool | None:
 
 
 def _subtracts(repeated_ms: float | None, rtt_ms: float | None, delay_ms: float | None) -> bool | None:
-    """Return whether a timeout is closer to three RTTs without the ACK Delay than to three RTTs with it."""
+    """Return whether a timeout is shorter than three samples, the shortest one with the whole sample."""
     if not repeated_ms or not rtt_ms or not delay_ms or delay_ms >= rtt_ms:
         return None
-    candidates = {"without": FIRST_PTO_RTTS * (rtt_ms - delay_ms), "with": FIRST_PTO_RTTS * rtt_ms}
-    return closer(repeated_ms, candidates) == "without"
+    return repeated_ms < _CLEARLY_LESS * FIRST_PTO_RTTS * rtt_ms
 
 
 def summary(experiment: RttUse, lines: Sequence[RttUsed]) -> SummaryPage:
@@ -181,11 +181,11 @@ def summary(experiment: RttUse, lines: Sequence[RttUsed]) -> SummaryPage:
     legend = (
         "Times in ms. Retry: from the Initial after a Retry to the client's probe; used: this is three\n"
         "times the RTT of the Retry. ACK Delay: from the lost second flight to its repetition;\n"
-        "subtracted: this is three times the first sample minus the ACK Delay in it. Shorter: the timeout\n"
-        "after a sample that is much shorter than the first ones, by RFC 9002, and if the client started\n"
-        "again from it. It counts from the probe; a client that counts from the ACK takes up to an RTT\n"
-        "more. Back-off kept: acknowledged probes do not reset the back-off (RFC 9002, 6.2.1); the timeout\n"
-        "is without it.\n"
+        "subtracted: this is less than three times the first sample, which has the delay. Shorter: the\n"
+        "timeout after a sample that is much shorter than the first ones, by RFC 9002, and if the client\n"
+        "started again from it. It counts from the probe; a client that counts from the ACK takes up to an\n"
+        "RTT more. Back-off kept: acknowledged probes do not reset the back-off (RFC 9002, 6.2.1); the\n"
+        "timeout is without it.\n"
     )
     missing = [line.client for line in lines if not line.trials]
     return page(experiment, columns, legend, (), missing, len(lines), without=UNAVAILABLE)

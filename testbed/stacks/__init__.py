@@ -23,7 +23,7 @@ ack_requests  the reordering behaviours that its server can request by ACK_FREQU
             sends no such frame
 answers     the server's answers; default: both. A server without `iack` cannot wait for a certificate
 handshakes  the handshakes that its server supports; default: only full ones
-resumes     true: its client resumes the session of its previous request, if the request demands it
+resumes     true: its client resumes the session of the request before, if the request demands it
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 logging     the program that writes qlog files, if the client is built without qlog

@@ -49,7 +49,7 @@ def serving(folder: Path, server: str, **endpoint: object) -> Iterator[dict[str,
 
 
 def asked(folder: Path, client: str, port: int, *, times: int, **request: object) -> list[dict[str, Any]]:
-    """Return the answers of one client to the same request, sent `times` times."""
+    """Return a client's answers to the same request, sent `times` times."""
     line = {
         **client_checks.REQUEST,
         **request,
