@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -17,11 +18,11 @@ LOG = "--log={log}"
 REQUEST = Request("", "www.testbed.test", "127.0.0.2", 443, "/x", "x", timeout_s=60, max_bytes=1, roots="")
 
 
-def answers(environment: dict[str, str], *argv: str) -> list[dict[str, object]]:
+def answers(environment: dict[str, str], *argv: str, request: Request = REQUEST) -> list[dict[str, object]]:
     command = [*own_program.command("stand-in", "v1", list(argv)), "allow-net=127.0.0.0/8"]
     done = subprocess.run(
         command,
-        input=2 * REQUEST.line(),
+        input=2 * request.line(),
         capture_output=True,
         check=True,
         timeout=60,
@@ -54,3 +55,14 @@ def test_the_bytes_of_a_body_are_counted(tmp_path: Path) -> None:
 
 def test_without_a_body_zero_bytes_are_counted() -> None:
     assert [answer["body_bytes"] for answer in answers({}, "true", "{body}")] == [0, 0]
+
+
+def test_requests_that_resume_share_a_file_for_tickets() -> None:
+    """The file is new, outlives the request, and is removed with the program."""
+    script = 'echo "$0" $(cat "$0"); echo ticket > "$0"; exit 3'
+    resuming = dataclasses.replace(REQUEST, resume=True)
+    first, second = answers({}, "sh", "-c", f"{{ {script}; }} >&2", "{tickets}", request=resuming)
+    path = str(first["detail"]).removeprefix("status 3: ")
+    assert second["detail"] == f"status 3: {path} ticket" and not Path(path).exists()
+    for plain in answers({}, "sh", "-c", f"{{ {script}; }} >&2", "{tickets}"):
+        assert plain["detail"] == "status 3: /dev/null"
