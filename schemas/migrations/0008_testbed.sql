@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS ${database}.testbed_trial ${on_cluster}
     queue_bytes Nullable(UInt64),
     qdisc LowCardinality(String),
     gso Bool,
+    gso_segments Nullable(UInt32),
     gso_paced Nullable(Bool),
     congestion_control LowCardinality(Nullable(String)),
     ack_policy LowCardinality(Nullable(String)),

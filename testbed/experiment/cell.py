@@ -53,7 +53,7 @@ class Cell(AckPart, ServerPart, PathPart):
             "{}bytes": self.queue_bytes,
             "{}": self.congestion_control,
             "at-{}": None if self.qdisc == "pfifo" else self.qdisc.replace("_", "-"),
-            "{}gso": ("paced-" if self.gso_paced else "") if self.gso else None,
+            "{}gso": self._buffers if self.gso else None,
             "ar{}": self.ack_ratio,
             "then{}": self.ack_ratio_later,
             "after{}": self.ack_ratio_later_after,
@@ -70,6 +70,12 @@ class Cell(AckPart, ServerPart, PathPart):
         more |= {words: value for field, words, value in self._more_named() if field in self.named}
         name += "".join("-" + words.format(value) for words, value in more.items() if value is not None)
         return name if self.ack_reordering is None else f"{name}-{self.ack_reordering.replace('_', '-')}"
+
+    @property
+    def _buffers(self) -> str:
+        """Return the words in the name for its buffers."""
+        paced = "paced-" if self.gso_paced else ""
+        return f"{paced}{self.gso_segments or ''}"
 
     def _more_named(self) -> tuple[tuple[Named, str, float | str | None], ...]:
         """Return the optional fields of the name, each with the words in the name."""

@@ -20,6 +20,7 @@ NAMES = {
     "queue_bytes": "Queue to the client [bytes]",
     "qdisc": "Queueing discipline at the server",
     "gso": "Segmentation offload (GSO) at the server",
+    "gso_segments": "Datagrams that fill a buffer",
     "gso_paced": "A launch time for each datagram of a buffer",
     "handshake": "Handshake (resumed: with the request in 0-RTT packets)",
     "certificate_bytes": "Certificate chain [bytes of DER]",
@@ -58,6 +59,7 @@ _SAME = {
     "ack_delay_ms": "nothing asked",
     "ack_reordering": "nothing asked",
     "queue_bytes": "no limit in bytes",
+    "gso_segments": "the server's own limit",
 }
 
 

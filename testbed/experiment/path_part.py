@@ -48,6 +48,13 @@ class PathPart(BaseModel):
     gso: bool = Field(
         default=False, description="The server may give the kernel several datagrams in one buffer (GSO)."
     )
+    gso_segments: int | None = Field(
+        default=None,
+        ge=2,
+        le=54,
+        description="Datagrams that fill a buffer; by default, a buffer has the datagrams of a millisecond. "
+        "Needs `gso`.",
+    )
     gso_paced: bool = Field(
         default=False,
         description="Each datagram of a buffer has a launch time; needs `gso` and the qdisc fq or etf.",
@@ -97,6 +104,8 @@ class PathPart(BaseModel):
     def _is_a_path(self) -> Self:
         if self.queue_bytes is not None and self.qdisc != "pfifo":
             raise ValueError(f"`queue_bytes` does not work with the qdisc {self.qdisc}: use `queue_packets`")
+        if self.gso_segments is not None and not self.gso:
+            raise ValueError("`gso_segments` needs `gso`: give both")
         if self.gso_paced and not (self.gso and self.qdisc in ("fq", "etf")):
             raise ValueError("`gso_paced` needs `gso` and the qdisc fq or etf: give both")
         if self.delay_to_server_ms is not None and self.delay_to_server_ms >= self.rtt_ms:

@@ -25,6 +25,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.path_part import Qdisc
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
+from testbed.measures.sending.quiche_checks import CHANGED
 from testbed.measures.sending.windows import CongestionWindow, reductions, rolling_ns
 from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import lateness
@@ -142,11 +143,13 @@ def _checks(lines: Sequence[Launches]) -> Iterator[Check]:
             )
     for line in lines:
         if line.congestion_control == "cubic" and line.rollbacks is not None:
+            changed = line.server in CHANGED
             yield Check(
                 f"{line.server}, cubic, qdisc {line.qdisc}",
-                "several reductions of the window are rolled back",
+                f"{'no reduction' if changed else 'several reductions'} of the window "
+                f"{'is' if changed else 'are'} rolled back",
                 f"{line.rollbacks:.0f} of {line.reductions:.0f}",
-                line.rollbacks > 1,
+                line.rollbacks == 0 if changed else line.rollbacks > 1,
             )
 
 
@@ -221,9 +224,9 @@ def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], li
 def panels(lines: Sequence[Launches]) -> list[ComparisonPanel]:
     """Return the figure: precision by qdisc, and the window over time of each cell with CUBIC."""
     dots: tuple[ComparisonSeries, ...] = ()
-    for control in dict.fromkeys(line.congestion_control for line in lines):
-        group = [line for line in lines if line.congestion_control == control]
-        dots += series(str(control), [(line.qdisc, line.precision_ms) for line in group])
+    for server, control in dict.fromkeys((line.server, line.congestion_control) for line in lines):
+        group = [line for line in lines if (line.server, line.congestion_control) == (server, control)]
+        dots += series(f"{server} {control}", [(line.qdisc, line.precision_ms) for line in group])
     # Published values depend on the qdisc, not on the congestion control.
     published_points = list(dict.fromkeys((line.qdisc, line.published_precision_ms) for line in lines))
     dots += series("server", published_points, published=True)
@@ -231,7 +234,8 @@ def panels(lines: Sequence[Launches]) -> list[ComparisonPanel]:
     for line in lines:
         if line.congestion_control == "cubic":
             curve = series("window", [(at_s, size / 1000) for at_s, size in line.windows])
-            figure.append(ComparisonPanel(f"CUBIC, qdisc {line.qdisc}", "Window [kB]", curve, "Time [s]"))
+            title = f"{line.server} CUBIC, qdisc {line.qdisc}"
+            figure.append(ComparisonPanel(title, "Window [kB]", curve, "Time [s]"))
     return figure if lines else []
 
 

@@ -68,8 +68,7 @@ def _without_cell(experiment: Pacing) -> Iterator[str]:
             ("{} % in trains of five at most", result.le5_percent, 1),
         )
         given = [text.format(number(value, digits)) for text, value, digits in numbers if value is not None]
-        changed = [f"changed ({result.changed})"] if result.changed else []
-        yield f"Published, without a cell here: {', '.join(about + changed)}: {', '.join(given)}."
+        yield f"Published, without a cell here: {', '.join(about)}: {', '.join(given)}."
 
 
 def _spread(value: float | None, deviation: float | None, digits: int) -> str:

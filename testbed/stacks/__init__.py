@@ -25,6 +25,7 @@ answers     the server's answers; default: both. A server without `iack` cannot 
 handshakes  the handshakes that its server supports; default: only full ones
 resumes     true: its client resumes the session of the request before, if the request demands it
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
+gso_segments  true: its server can fill buffers with a given number of datagrams
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
 logging     the program that writes qlog files, if the client is built without qlog
 launch_times  true: its server sets the time at which fq and etf send each datagram, including datagrams
@@ -89,6 +90,7 @@ class StackFile(BaseModel):
     handshakes: tuple[Handshake, ...] = ("full",)
     resumes: bool = False
     gso: bool | Literal["always"] = False
+    gso_segments: bool = False
     launch_times: bool = False
     server_log: bool = False
     qlog: bool = False

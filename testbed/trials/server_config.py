@@ -58,6 +58,8 @@ def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     if cell.gso:
         parameters["gso"] = True
+    if cell.gso_segments is not None:
+        parameters["gso_segments"] = cell.gso_segments
     if cell.gso_paced:
         parameters["gso_paced"] = True
     if launch_times and cell.qdisc in _CLOCKS:

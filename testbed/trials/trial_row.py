@@ -89,7 +89,7 @@ def conditions(cell: Cell) -> Row:
         "rate_to_server_mbit": cell.up_mbit,
         "queue_packets": cell.down_queue_packets,
         "queue_to_server_packets": cell.up_queue_packets,
-        **{name: given[name] for name in ("queue_bytes", "qdisc", "gso", "gso_paced")},
+        **{name: given[name] for name in ("queue_bytes", "qdisc", "gso", "gso_segments", "gso_paced")},
         "congestion_control": cell.congestion_control,
         "ack_policy": cell.ack_policy,
         "body_bytes": cell.body_bytes,

@@ -54,6 +54,8 @@ def _sending(cell: Cell, server: StackFile) -> str | None:
         return f"the server {cell.server} cannot send several datagrams as one"
     if cell.body_bytes and server.gso == "always" and not cell.gso:
         return f"the server {cell.server} always sends several datagrams as one"
+    if cell.gso_segments is not None and not server.gso_segments:
+        return f"the server {cell.server} does not support a number of datagrams in a buffer"
     if cell.gso_paced and not server.launch_times:
         return f"the server {cell.server} sets no launch times for datagrams that it sends as one"
     if cell.qdisc == "etf" and not server.launch_times:

@@ -58,6 +58,8 @@ def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> Non
         (HELD + "rtt_ms = -1\n[[cell]]\n", "rtt_ms: Input should be greater than 0"),
         (HELD + "rtt = 1\n[[cell]]\n", "rtt: no such setting"),
         (HELD + "ack_delay_ms = 25\n[[cell]]\n", "need `ack_ratio`"),
+        (HELD + "gso_segments = 4\n[[cell]]\n", "`gso_segments` needs `gso`: give both"),
+        (HELD + "gso = true\ngso_segments = 1\n[[cell]]\n", "gso_segments: Input should be greater than or"),
         (HELD + "ack_ratio_later = 2\nack_ratio_later_after = 9\n[[cell]]\n", "need `ack_ratio`"),
         (HELD + "ack_ratio = 2\nack_ratio_later = 10\n[[cell]]\n", "need each other: give both or none"),
         (HELD + "ack_ratio = 2\nack_ratio_later_after = 9\n[[cell]]\n", "need each other: give both or none"),
@@ -342,6 +344,15 @@ def test_a_policy_is_what_the_server_requests(
         ),
         ({"server": "quiche", "gso": True, "gso_paced": True, "qdisc": "etf"}, None),
         (
+            {"server": "quic-go", "gso": True, "gso_segments": 4},
+            "the server quic-go does not support a number of datagrams in a buffer",
+        ),
+        ({"server": "quiche-sf", "gso": True, "gso_segments": 4}, None),
+        (
+            {"client": "quiche-sf", "server": "quinn"},
+            "quiche-sf has no client in testbed/stacks",
+        ),
+        (
             {"server": "quic-go", "congestion_control": "bbr"},
             "the server quic-go does not support the congestion control bbr",
         ),
@@ -398,6 +409,16 @@ def test_a_qdisc_of_the_server_is_before_the_rate_limit(
             {"gso": True, "gso_paced": True, "launch_clock": "tai"},
             "etf-paced-gso",
         ),
+        (
+            {"qdisc": "fq", "gso": True, "gso_segments": 4},
+            {"gso": True, "gso_segments": 4, "launch_clock": "monotonic"},
+            "fq-4gso",
+        ),
+        (
+            {"qdisc": "fq", "gso": True, "gso_segments": 16, "gso_paced": True},
+            {"gso": True, "gso_segments": 16, "gso_paced": True, "launch_clock": "monotonic"},
+            "fq-paced-16gso",
+        ),
         ({"qdisc": "fq", "gso_paced": True}, None, ""),
         ({"gso": True, "gso_paced": True}, None, ""),
         ({"qdisc": "fq_codel", "gso": True, "gso_paced": True}, None, ""),
@@ -415,7 +436,8 @@ def test_paced_buffers_need_buffers_and_launch_times(
     assert server_config.transport(cell, launch_times=True) == asked
     assert cell.name == f"quiche-quiche-wfc-9ms-at-{name}"
     row = trial_row.without_trial("x", cell, 1, "guest_failed", None)
-    assert (row["gso"], row["gso_paced"]) == (cell.gso, cell.gso_paced)
+    columns = (row["gso"], row["gso_segments"], row["gso_paced"])
+    assert columns == (cell.gso, cell.gso_segments, cell.gso_paced)
 
 
 def test_a_queue_may_be_limited_in_bytes() -> None:

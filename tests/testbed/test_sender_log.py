@@ -28,9 +28,12 @@ SIZE = 12_000
 FILES = ServerCertificate(Path("chain.pem"), Path("key.pem"))
 
 
-def named(control: str, qdisc: str) -> Cell:
+def named(control: str, qdisc: str, server: str = "quiche") -> Cell:
+    conditions = (control, qdisc, server)
     found: Cell
-    (found,) = (cell for cell in OWN.cells() if (cell.congestion_control, cell.qdisc) == (control, qdisc))
+    (found,) = (
+        cell for cell in OWN.cells() if (cell.congestion_control, cell.qdisc, cell.server) == conditions
+    )
     return found
 
 
@@ -106,6 +109,11 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
         trial(tmp_path, named("cubic", "fq"), ()),
     ]
     found = {(cell.congestion_control, cell.qdisc): cell for cell in launches.cells(OWN, tmp_path, rows)}
+    changed = trial(tmp_path, named("cubic", "fq", "quiche-sf"), ())
+    assert (
+        "quiche-sf, cubic, qdisc fq: not met: no reduction of the window is rolled back: 1 of 1."
+        in text_of(OWN, [changed], tmp_path)
+    )
     none, fq, cubic = found["bbr", "none"], found["bbr", "fq"], found["cubic", "fq"]
     assert (none.precision_ms, none.datagrams, none.late_p50_us) == (1, 2, 1000)
     assert fq.precision_ms == pytest.approx(0.00163, abs=1e-5)
@@ -120,7 +128,7 @@ def test_precision_is_the_deviation_of_lateness(tmp_path: Path) -> None:
     # Once for a qdisc, whatever the control.
     (theirs,) = (series for series in panels[0].series if series.published)
     assert [qdisc for qdisc, _ in theirs.points] == ["none", "fq", "etf"]
-    assert [panel.title for panel in panels] == ["Launch times", "CUBIC, qdisc fq"]
+    assert [panel.title for panel in panels] == ["Launch times", "quiche CUBIC, qdisc fq"]
     assert panels[1].series[0].points[0] == (0, 12)
 
 

@@ -39,6 +39,8 @@ pub struct Transport {
     /// Whether several datagrams may go to the kernel as a single buffer (segmentation offload).
     #[serde(default)]
     pub gso: bool,
+    /// With `gso`: the number of datagrams that fill a buffer.
+    pub gso_segments: Option<usize>,
     /// With `gso` and `launch_clock`: whether each datagram in a buffer has a launch time, if the kernel supports
     /// it.
     #[serde(default)]

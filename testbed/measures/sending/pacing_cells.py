@@ -25,11 +25,11 @@ class PacedResult(OfPaper):
     """A server's published pacing, for a cell with these conditions."""
 
     server: str = Field(description="The server.")
+    also: tuple[str, ...] = Field(default=(), description="Further servers here to compare it with.")
     congestion_control: Controller | None = Field(default=None, description="Its congestion control.")
     qdisc: Qdisc = Field(default="none", description="Its queueing discipline.")
     gso: bool = Field(default=False, description="Whether it uses GSO.")
     gso_paced: bool = Field(default=False, description="Whether the datagrams of a buffer have launch times.")
-    changed: str | None = Field(default=None, description="How the paper changed the server.")
     dropped: float | None = Field(default=None, description="Packets that the queue dropped.")
     goodput_mbit: float | None = Field(default=None, description="Goodput.")
     below_percent: float | None = Field(default=None, description="Share of gaps of 0.1 ms or less.")
@@ -60,6 +60,7 @@ class Paced:
     congestion_control: str | None
     qdisc: str
     gso: bool
+    gso_segments: int | None
     gso_paced: bool
     trials: int
     done: int
@@ -77,8 +78,9 @@ class Paced:
 
     @property
     def buffers(self) -> str:
-        """Return the server's use of GSO: `off`, `on` or `paced`."""
-        return "paced" if self.gso_paced else "on" if self.gso else "off"
+        """Return the server's use of GSO: `off`, `on` or `paced`, and the datagrams in a buffer if given."""
+        use = "paced" if self.gso_paced else "on" if self.gso else "off"
+        return use if self.gso_segments is None else f"{use}, {self.gso_segments}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns as a dictionary."""
@@ -116,6 +118,7 @@ def _paced(experiment: Pacing, folder: Path, cell: Cell, rows: Sequence[Row]) ->
         congestion_control=cell.congestion_control,
         qdisc=cell.qdisc,
         gso=cell.gso,
+        gso_segments=cell.gso_segments,
         gso_paced=cell.gso_paced,
         trials=len(rows),
         done=len(ended),
@@ -135,9 +138,10 @@ def _paced(experiment: Pacing, folder: Path, cell: Cell, rows: Sequence[Row]) ->
 
 def is_of(published: PacedResult, cell: Cell) -> bool:
     """Return whether a published result has a cell's conditions."""
-    return published.changed is None and all(
+    known = cell.gso_segments is None and cell.server in (published.server, *published.also)
+    return known and all(
         getattr(published, name) == getattr(cell, name)
-        for name in ("server", "congestion_control", "qdisc", "gso", "gso_paced")
+        for name in ("congestion_control", "qdisc", "gso", "gso_paced")
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reports.numbers.compared import ComparisonPanel, ComparisonSeries, Where, series
 from testbed.measures.sending.pacing_cells import Paced
-
-_BUFFERS = {"off": "", "on": "GSO", "paced": "paced GSO"}
+from testbed.measures.sending.quiche_checks import CHANGED
 
 
 def panels(lines: Sequence[Paced]) -> list[ComparisonPanel]:
@@ -70,9 +69,9 @@ def _of_servers(lines: Sequence[Paced]) -> Iterator[tuple[str, Callable[[Paced],
     """Yield the group of servers with CUBIC and no qdisc. A server's published cell represents it."""
     group: dict[str, Paced] = {}
     for line in lines:
-        if (line.congestion_control, line.qdisc) == ("cubic", "none") and (
-            line.server not in group or line.published is not None
-        ):
+        if line.server in CHANGED or (line.congestion_control, line.qdisc) != ("cubic", "none"):
+            continue
+        if line.server not in group or line.published is not None:
             group[line.server] = line
     if len(group) > 1:
         yield "CUBIC, no qdisc", lambda line: line.server, list(group.values())
@@ -84,10 +83,18 @@ def _title(line: Paced) -> str:
 
 def _sending(line: Paced) -> str:
     """Return the congestion control and use of GSO of a cell's server."""
-    return f"{line.congestion_control or 'own control'} {_BUFFERS[line.buffers]}".strip()
+    return f"{line.congestion_control or 'own control'} {_buffers(line)}".strip()
 
 
 def _cell(line: Paced) -> str:
     qdisc = "" if line.qdisc == "none" else line.qdisc
-    parts = (line.server, line.congestion_control or "", qdisc, _BUFFERS[line.buffers])
+    parts = (line.server, line.congestion_control or "", qdisc, _buffers(line))
     return " ".join(part for part in parts if part)
+
+
+def _buffers(line: Paced) -> str:
+    """Return the words for the use of GSO by a cell's server; none without GSO."""
+    if not line.gso:
+        return ""
+    segments = "" if line.gso_segments is None else f" {line.gso_segments}"
+    return ("paced GSO" if line.gso_paced else "GSO") + segments

@@ -4,8 +4,8 @@ NAME/changes.toml:
 
 program   the server, in target/release like all native programs
 go        the patched module; the server is lab/stacks/quic-go, built with the tag `held`, or
-crate     the patched crate, `library` the folder of the server's own crate (built with the
-          feature NAME), and `main` the program
+crate     the patched crate, `library` the folder of the server's own crate (built with `features`,
+          without default features), and `main` the program
 add       files next to changes.toml to add to the copy
 [[change]]   file, old, new: text that occurs once, and its replacement
 
@@ -44,6 +44,7 @@ class Patched(BaseModel):
     go: str | None = None
     crate: str | None = None
     library: str = ""
+    features: tuple[str, ...] = ()
     main: str = ""
     add: tuple[str, ...] = ()
     change: tuple[Change, ...]
@@ -145,7 +146,7 @@ def _build_crate(name: str, patched: Patched, copy: Path) -> None:
         'edition = "2024"',
         "[workspace]",
         "[dependencies]",
-        f'{_crate_name(root / patched.library)} = {{ {library}, features = ["{name}"] }}',
+        f"{_crate_name(root / patched.library)} = {{ {library}, features = {json.dumps(patched.features)} }}",
         "[patch.crates-io]",
         f"{patched.crate} = {{ path = {json.dumps(str(copy))} }}",
         # The same profile as the repository's, so that this build reuses its compiled crates.

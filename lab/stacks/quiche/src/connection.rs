@@ -1,7 +1,7 @@
 //! A client's connection: the handshake's progress, and datagrams that wait for their release.
 
 use crate::behaviour::{Behaviour, Mode};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Limits};
 use crate::http::Http;
 use crate::log::Log;
 use crate::tls::{Allowed, SharedProgress};
@@ -15,8 +15,17 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     Single,
-    Buffers,
-    PacedBuffers,
+    Buffers(Limits),
+    PacedBuffers(Limits),
+}
+
+impl Sending {
+    fn limits(self) -> Option<Limits> {
+        match self {
+            Self::Single => None,
+            Self::Buffers(limits) | Self::PacedBuffers(limits) => Some(limits),
+        }
+    }
 }
 
 pub struct Connection {
@@ -119,10 +128,15 @@ impl Connection {
         }
         self.set_progress(progress);
         let mut datagram = [0_u8; DATAGRAM_BYTES];
+        let limits = self.sending.limits();
         let mut gathered: Option<Buffer> = None;
         loop {
             self.paced_until = self.next_paced();
-            if self.paced_until.is_some() {
+            let filling = gathered
+                .as_ref()
+                .zip(limits)
+                .is_some_and(|(buffer, limits)| buffer.is_filling(limits));
+            if self.paced_until.is_some() && !filling {
                 break;
             }
             // Done, or an error after which quiche closes the connection itself: there is no more to send now.
@@ -133,11 +147,13 @@ impl Connection {
             if let Some((log, _)) = &self.log {
                 log.datagram(to.at, datagram);
             }
-            if self.sending == Sending::Single {
+            let Some(limits) = limits else {
                 sockets.send_at(self.local, to.to, datagram, Some(to.at));
-            } else if !gathered
+                continue;
+            };
+            if !gathered
                 .as_mut()
-                .is_some_and(|buffer| buffer.add(to.to, datagram, to.at))
+                .is_some_and(|buffer| buffer.add(to.to, datagram, to.at, limits))
                 && let Some(full) = gathered.replace(Buffer::new(to.to, datagram, to.at))
             {
                 self.leave(sockets, &full);
@@ -149,7 +165,7 @@ impl Connection {
     }
 
     fn leave(&self, sockets: &Sockets, buffer: &Buffer) {
-        let paced = self.sending == Sending::PacedBuffers;
+        let paced = matches!(self.sending, Sending::PacedBuffers(_));
         let rate = paced.then(|| buffer.rate(sockets.earliest())).flatten();
         sockets.send_buffer(
             self.local,

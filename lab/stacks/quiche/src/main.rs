@@ -1,28 +1,7 @@
-//! The lab's quiche server: real handshakes with the first answer at a declared time. See README.md.
+//! The lab's quiche server.
 
 #![forbid(unsafe_code)]
 
-mod behaviour;
-mod buffer;
-mod connection;
-mod http;
-mod log;
-mod server;
-mod table;
-mod tls;
-mod token;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    firstflight_listener::run(
-        "firstflight-edge",
-        concat!(
-            env!("CARGO_PKG_VERSION"),
-            " (quiche ",
-            env!("BUILT_WITH_QUICHE"),
-            ")"
-        ),
-        server::Edge::new,
-    )
+fn main() -> std::process::ExitCode {
+    firstflight_edge::main("firstflight-edge")
 }

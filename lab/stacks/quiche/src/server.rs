@@ -3,6 +3,7 @@
 mod accept;
 
 use crate::behaviour::{Behaviour, Mode, PROTOCOL};
+use crate::buffer::Limits;
 use crate::connection::Sending;
 use crate::http::Answers;
 use crate::log::Log;
@@ -48,6 +49,7 @@ impl Edge {
             congestion_control: None,
             launch_clock: None,
             gso: false,
+            gso_segments: None,
             gso_paced: false,
             log: None,
             ..config.transport.clone()
@@ -187,10 +189,14 @@ impl Edge {
 }
 
 fn sending(asked: &Transport) -> Result<Sending, String> {
+    let limits = Limits::new(asked.gso_segments)?;
     match (asked.gso, asked.gso_paced, &asked.launch_clock) {
+        (false, _, _) if asked.gso_segments.is_some() => {
+            Err("`gso_segments` needs `gso`".to_owned())
+        }
         (false, false, _) => Ok(Sending::Single),
-        (true, false, _) => Ok(Sending::Buffers),
-        (true, true, Some(_)) => Ok(Sending::PacedBuffers),
+        (true, false, _) => Ok(Sending::Buffers(limits)),
+        (true, true, Some(_)) => Ok(Sending::PacedBuffers(limits)),
         _ => Err("`gso_paced` needs `gso` and `launch_clock`".to_owned()),
     }
 }
@@ -268,12 +274,13 @@ mod tests {
 
     #[test]
     fn paced_buffers_need_buffers_and_launch_times() {
+        let limits = Limits::new(None).unwrap();
         for (gso, gso_paced, timed, expected) in [
             (false, false, false, Some(Sending::Single)),
             (false, false, true, Some(Sending::Single)),
-            (true, false, false, Some(Sending::Buffers)),
-            (true, false, true, Some(Sending::Buffers)),
-            (true, true, true, Some(Sending::PacedBuffers)),
+            (true, false, false, Some(Sending::Buffers(limits))),
+            (true, false, true, Some(Sending::Buffers(limits))),
+            (true, true, true, Some(Sending::PacedBuffers(limits))),
             (true, true, false, None),
             (false, true, true, None),
             (false, true, false, None),
@@ -285,6 +292,19 @@ mod tests {
                 ..Transport::default()
             };
             assert_eq!(sending(&asked).ok(), expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_segments_needs_buffers() {
+        for (gso, segments, words) in [(false, 4, "needs `gso`"), (true, 1, "give 2 to 54")] {
+            let asked = Transport {
+                gso,
+                gso_segments: Some(segments),
+                ..Transport::default()
+            };
+            let problem = sending(&asked).unwrap_err();
+            assert!(problem.contains(words), "{problem}");
         }
     }
 }

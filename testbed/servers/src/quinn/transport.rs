@@ -16,8 +16,9 @@ pub fn apply(
     config: &mut TransportConfig,
     later: impl Fn(&mut AckFrequencyConfig, u64, VarInt),
 ) -> Result<(), String> {
-    if asked.gso || asked.gso_paced || asked.launch_clock.is_some() {
-        return Err("`gso`, `gso_paced` and `launch_clock` are not supported here".to_owned());
+    if asked.gso || asked.gso_paced || asked.gso_segments.is_some() || asked.launch_clock.is_some()
+    {
+        return Err("`gso...` and `launch_clock` are not supported here".to_owned());
     }
     if let Some(name) = &asked.congestion_control {
         config.congestion_controller_factory(controller(name)?);
