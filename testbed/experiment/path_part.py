@@ -52,7 +52,7 @@ class PathPart(BaseModel):
         default=None,
         ge=2,
         le=54,
-        description="Datagrams that fill a buffer; by default, a buffer has the datagrams of a millisecond. "
+        description="Datagrams that fill a buffer; by default, a buffer spans at most a millisecond. "
         "Needs `gso`.",
     )
     gso_paced: bool = Field(

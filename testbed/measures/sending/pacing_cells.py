@@ -84,7 +84,7 @@ class Paced:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the columns as a dictionary."""
-        published = None if self.published is None else self.published.model_dump(exclude_none=True)
+        published = self.published and self.published.model_dump(exclude_none=True, exclude={"also"})
         columns = {**asdict(self), "published": published}
         del columns["distribution"]
         distribution = self.distribution
