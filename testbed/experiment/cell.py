@@ -73,7 +73,7 @@ class Cell(AckPart, ServerPart, PathPart):
 
     @property
     def _buffers(self) -> str:
-        """Return the words in the name for its buffers."""
+        """Return the words in the name for the buffers of the server."""
         paced = "paced-" if self.gso_paced else ""
         return f"{paced}{self.gso_segments or ''}"
 

@@ -25,6 +25,6 @@ const VERSION: &str = concat!(
 );
 
 /// Runs the program `name`; returns the exit status if it cannot serve.
-pub fn main(name: &'static str) -> ExitCode {
+pub fn main(name: &str) -> ExitCode {
     firstflight_listener::run(name, VERSION, server::Edge::new)
 }
