@@ -1,6 +1,7 @@
 """Run all measurements, one after the other: `make bench`. Each prints the results and how it took them.
 
 `python -m bench NAME... [OPTION...]` runs only the named measurements and passes the options on to them.
+`--result FILE` writes the values of one measurement to a file for docs/results (bench/results.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ MEASUREMENTS = {
     "tcp_options": "the engine of the TCP option survey: connections per CPU second",
     "downloads": "the download clients: megabytes per CPU second, compared with the curl command",
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
+    "stage_memory": "a campaign's stages: memory of their Python processes at three lengths of the list",
     "testbed": "the testbed: CPU time of cells and of a whole figure, compared with real time",
     "real_time": "the testbed: cells in simulated time and in real time over the lab's link",
     "ack_cost": "the testbed: CPU time of acknowledgements in real time, ratio 2 against 10",
@@ -37,6 +39,9 @@ def main() -> int:
     unknown = [name for name in wanted if name not in MEASUREMENTS]
     if unknown:
         print(f"bench: no measurement {unknown[0]!r}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
+        return 2
+    if len(wanted) > 1 and any(word.partition("=")[0] == "--result" for word in options):
+        print("bench: --result is the file of one measurement: name one", file=sys.stderr)
         return 2
     failed = 0
     for name in wanted:

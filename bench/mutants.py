@@ -1,12 +1,15 @@
 """Test a sample of mutants of the hardest native code and count the ones that the unit tests miss.
 
     python -m bench.mutants [--count 400] [--seed 11] [--part K/N] [--again] [--out var/mutants]
+                            [--result FILE]
 
 A mutant is the code with one changed expression or function (cargo-mutants). The sample is stratified by
 file: the share of each file is proportional to its number of mutants. Only unit tests beside the code run, in
 a network namespace that has only loopback. Not part of `make bench`: it builds once per mutant, with one core
 for each package. `--part 2/5` takes the second of five equal parts of the same sample. `--again` skips the
 mutants that an earlier call with the same `--out` caught (use it after adding tests or an interruption).
+`--result FILE` writes the counts to FILE. With `--again`, FILE must have the counts of the earlier call; the
+mutants that still survive are added to them.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench import mutant_counts, results
+
+RESULT = "mutants"
 TREE = Path(__file__).parent.parent
 # Package -> pattern of the files to mutate.
 PARTS = {
@@ -117,6 +123,15 @@ def tested(package: str, names: Sequence[str], out: Path, again: bool) -> dict[s
     return {name: verdict for name, verdict in verdicts.items() if name in set(names)}
 
 
+def _versions() -> results.Versions:
+    """Return the versions of cargo-mutants and of the compiler."""
+    versions = {}
+    for name, argv in {"cargo-mutants": ("cargo", "mutants"), "rustc": ("rustc",)}.items():
+        shown = subprocess.run([*argv, "--version"], cwd=TREE, capture_output=True, text=True, check=True)
+        versions[name] = [shown.stdout.split()[1]]
+    return {"software": versions}
+
+
 def main() -> int:
     """Sample, test, print the counts and the mutants that no test noticed."""
     parser = argparse.ArgumentParser(
@@ -127,7 +142,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("var/mutants"))
     parser.add_argument("--part", type=fraction, default=(1, 1), metavar="K/N")
     parser.add_argument("--again", action="store_true")
+    results.add_option(parser)
     options = parser.parse_args()
+    file = results.begin(parser, options.result, RESULT)
+    if (
+        options.again
+        and options.result is not None
+        and "transcribed" in (file.earlier or {"transcribed": ""})
+    ):
+        parser.error("--result with --again needs a FILE that a call without --again wrote")
     if shutil.which("cargo-mutants") is None:
         print("bench: cargo-mutants is missing: cargo install cargo-mutants --locked", file=sys.stderr)
         return 2
@@ -139,6 +162,7 @@ def main() -> int:
         for package, mutants in by_package.items()
     }
     total: Counter[str] = Counter()
+    by_verdict: dict[str, Counter[str]] = {}
     with ThreadPoolExecutor() as pool:
         runs = {
             package: pool.submit(
@@ -156,6 +180,7 @@ def main() -> int:
             verdicts = run.result()
             counts = Counter(verdicts.values())
             total += counts
+            by_verdict[package] = counts
             print(f"{package}: {len(verdicts)} of {len(by_package[package])} mutants: {dict(counts)}")
             for name in sorted(name for name, verdict in verdicts.items() if verdict == "missed"):
                 print(f"  {name}")
@@ -166,6 +191,13 @@ def main() -> int:
     judged = total["caught"] + total["timeout"] + total["missed"]
     share = 100 * total["missed"] / max(judged, 1)
     print(f"{total['missed']} of {judged} alive ({share:.1f} %), seed {options.seed}")
+    counted = {package: len(mutants) for package, mutants in by_package.items()}
+    if options.again and file.earlier is not None:
+        lines = mutant_counts.still_alive(file.earlier["lines"], by_verdict)
+    else:
+        lines = mutant_counts.lines(by_verdict, counted)
+    if options.result is not None:
+        file.write(lines, _versions(), after_earlier=options.again)
     return 0
 
 

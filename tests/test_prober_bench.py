@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.engines import low_rates, prober
+from bench.engines import kernel_alone, low_rates, prober
+from bench.engines.kernel_alone import KernelAlone
 
-MEASUREMENTS = ("_speed", "_memory", "_rate", "low_rates", "watch")
+MEASUREMENTS = ("_speed", "_memory", "_rate", "low_rates", "kernel_passes", "watch")
 
 
 @pytest.mark.parametrize("missed", [None, *MEASUREMENTS])
@@ -25,8 +26,11 @@ def test_every_measurement_counts_and_all_are_made(
 
     for name in MEASUREMENTS:
         monkeypatch.setattr(prober, name, partial(measure, name))
-    assert prober._measure(Path(), 443, True) is (missed is None)
+    assert prober._measure(Path(), 443, True, KernelAlone()) is (missed is None)
     assert made == list(MEASUREMENTS)
+    made.clear()
+    prober._measure(Path(), 443, True, KernelAlone(), ["watch", "low_rates"])
+    assert made == ["low_rates", "watch"]
 
 
 @pytest.mark.parametrize(
@@ -53,5 +57,7 @@ def test_the_goal_holds_at_each_low_rate(
     monkeypatch.setattr(low_rates, "_system_calls", lambda *_: "1.00")
     # The kernel's time may be unknown.
     alone = iter([None, 10.0, 11.0, 12.0, None, 14.0])
-    monkeypatch.setattr(low_rates, "_kernel_alone_us", lambda *_: next(alone))
-    assert low_rates.low_rates(tmp_path, 443, 10) is kept
+    monkeypatch.setattr(kernel_alone, "us_per_target", lambda *_: next(alone))
+    kernel = KernelAlone()
+    assert low_rates.low_rates(tmp_path, 443, 10, kernel) is kept
+    assert [kernel.at(rate) for rate in (50, 200, 500, 1000, 2000)] == [10.0, 11.0, 12.0, None, None]

@@ -11,6 +11,9 @@ The bench measures two campaigns, one with a tenth of the names. A straight line
 of a million names, so that fixed costs (start of programs) are counted once. Both campaigns have the same
 routing table, so its cost is not scaled. The limit for memory applies to the measured value. With a short
 list, the line multiplies small differences: at 20,000 names, it multiplies a difference of 0.1 CPU s by 54.
+
+`--result FILE` adds the measured values of the larger campaign as a line to FILE. `--version TEXT` says what
+was measured, since the file has a line for each version.
 """
 
 from __future__ import annotations
@@ -21,15 +24,17 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from bench.campaigns import campaign_world, stage_costs
 from bench.campaigns.campaign_world import VANTAGE, BenchWorld
-from bench.campaigns.cost_table import MILLION, StageRow, row_of, scaled, table, verdict
+from bench.campaigns.cost_table import DISSECT, LOAD, MILLION, StageRow, row_of, scaled, table, verdict
+from bench.campaigns.stage_costs import Costs
 from firstflight.layout import RunLayout, StageKey
 from firstflight.run.run import Run
 from orchestration import stages
 
 _FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
+RESULT = "bench-campaign"
 CAMPAIGN, REPORT = "campaign", "report"
 ORDER = ("targets", "as_data", "resolve", "probe", "dissect", "load", CAMPAIGN, REPORT)
 
@@ -42,9 +47,14 @@ def main() -> int:
     parser.add_argument("--resolve-rate", type=float, default=5000, help="queries per second")
     parser.add_argument("--rib", type=Path, help="MRT table instead of a made-up one of 100,000 prefixes")
     parser.add_argument("--folder", type=Path, help="working folder; needs 7 kB per name (default: TMPDIR)")
+    parser.add_argument("--version", help="with --result: what the line in FILE measured")
+    results.add_option(parser)
     options = parser.parse_args()
     if options.names < 100:
         parser.error("--names must be at least 100")
+    if (options.result is None) != (options.version is None):
+        parser.error("--result and --version need each other: the file has a line for each version")
+    file = results.begin(parser, options.result, RESULT)
     campaign_world.enter_namespace("bench.campaigns.campaign", sys.argv[1:])
     sizes = (options.names // 10, options.names)
     measured = []
@@ -62,18 +72,49 @@ def main() -> int:
     print("\n".join(table(many)))
     campaign_verdict = verdict(many, measured[1])
     print(campaign_verdict)
+    if options.result is not None:
+        load = file.load_average()
+        line = result_line(options.version, options.names, options.rate, load, measured[1])
+        file.append(line, results.packages("chdb", "pyarrow"))
     return int(not campaign_verdict.within_limits)
 
 
-def _measured(world: BenchWorld) -> list[StageRow]:
-    """Run one campaign and its report; print their counts and return their costs by stage."""
+def result_line(
+    version: str, names: int, rate: float, load_average: str, rows: Sequence[StageRow]
+) -> results.Line:
+    """Return the line of the result file for a campaign's measured (not scaled) costs."""
+    cpu_s = {row.stage: row.all_cpu_s for row in rows}
+    return {
+        "version": version,
+        "names": names,
+        "probes_per_s": int(rate) if rate == int(rate) else rate,
+        "load_average": load_average,
+        "cpu_s": round(sum(cpu_s.values()), 2),
+        "load_cpu_s": round(cpu_s[LOAD], 2),
+        "dissect_cpu_s": round(cpu_s[DISSECT], 2),
+        "disk_mb": round(sum(row.disk_mb for row in rows)),
+    }
+
+
+def run_campaign(world: BenchWorld, every_s: float = stage_costs.EVERY_S) -> tuple[Run, Costs]:
+    """Run one campaign and print its counts; return the run and its costs by stage.
+
+    `every_s`: seconds between samples.
+    """
     settings = world.write()
     log = world.folder / "bench.log"
     argv = [*_FIRSTFLIGHT, "campaign", "run", "--config", str(settings)]
-    costs = stage_costs.run(argv, stage_of, CAMPAIGN, env=world.environment, log=log)
+    costs = stage_costs.run(argv, stage_of, CAMPAIGN, env=world.environment, log=log, every_s=every_s)
     run = _the_run(world)
     _print_counts(world, run)
+    return run, costs
+
+
+def _measured(world: BenchWorld) -> list[StageRow]:
+    """Run one campaign and its report; return their costs by stage."""
+    run, costs = run_campaign(world)
     argv = [*_FIRSTFLIGHT, "report", "--out", str(world.page)]
+    log = world.folder / "bench.log"
     costs |= stage_costs.run(argv, lambda _: None, REPORT, env=world.environment, log=log)
     disk = {stage: stage_costs.bytes_below(paths) for stage, paths in _output_folders(world, run).items()}
     disk[CAMPAIGN] = stage_costs.bytes_below([run.path]) - sum(

@@ -2,7 +2,7 @@
 
 The sum of CPU time is exact: after a process exits, its parent's account of ended children (proc(5): cutime
 and cstime) contains the time since the last sample. Memory is the largest value of any sample, so a peak
-shorter than `EVERY_S` may be missed.
+shorter than the time between samples may be missed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,25 @@ _PROGRAMS = {
 
 @dataclass
 class StageCost:
-    """A stage's cost: CPU seconds by program, largest process, times of the first and last sample."""
+    """A stage's cost: CPU seconds by program, largest process, times of the first and last sample.
+
+    `peaks`: the anonymous bytes of each program's largest process.
+    """
 
     cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    peak_bytes: int = 0
-    peak_program: str = ""
+    peaks: dict[str, int] = field(default_factory=dict)
     first_s: float = 0.0
     last_s: float = 0.0
+
+    @property
+    def peak_bytes(self) -> int:
+        """Anonymous bytes of the largest process."""
+        return max(self.peaks.values(), default=0)
+
+    @property
+    def peak_program(self) -> str:
+        """Program of the largest process; empty without a sample."""
+        return max(self.peaks, key=self.peaks.__getitem__, default="")
 
     @property
     def all_cpu_s(self) -> float:
@@ -95,8 +107,8 @@ class Account:
             self._charge(known[pid], sample.own - (before.own if before else 0))
             cost = self.costs[stage]
             cost.first_s, cost.last_s = cost.first_s or now_s, now_s
-            if sample.anonymous_bytes > cost.peak_bytes:
-                cost.peak_bytes, cost.peak_program = sample.anonymous_bytes, known[pid][1]
+            program = known[pid][1]
+            cost.peaks[program] = max(cost.peaks.get(program, 0), sample.anonymous_bytes)
         for pid, sample in samples.items():
             self._charge_ended(pid, sample, samples, known[pid][0])
         self._last, self._known = dict(samples), known
@@ -135,8 +147,11 @@ def run(
     *,
     env: Mapping[str, str],
     log: Path,
+    every_s: float = EVERY_S,
 ) -> Costs:
     """Run a command to its end and return the stages' costs; write the output to `log`.
+
+    Takes a sample every `every_s` seconds.
 
     SystemExit with the last lines of output if it fails.
     """
@@ -149,7 +164,7 @@ def run(
             break
         began = time.monotonic()
         account.add(_snapshot(process.pid), began)
-        time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+        time.sleep(max(0.0, every_s - (time.monotonic() - began)))
     process.returncode = os.waitstatus_to_exitcode(status)
     account.finish(usage.ru_utime + usage.ru_stime)
     if process.returncode != 0:

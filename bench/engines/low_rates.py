@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from bench import process
+from bench.engines.kernel_alone import TOGETHER, KernelAlone
 from bench.engines.prober_runs import command, probe, targets_in
 from firstflight.system import binaries
 
@@ -26,18 +27,16 @@ RATE = 2_000
 LOW_RATES = (50, 200, 500, 1000)
 LOW_TARGETS = 2_000
 LOW_RATIO = 1.5
-# New probes that the prober sends per pass at each rate (first_answer/src/pace.rs tests these numbers). At
-# RATE, the prober sleeps for 2 ms between passes.
-TOGETHER = {50: 5, 200: 8, 500: 7, 1000: 4, RATE: 4}
 # A watch with a probe per minute: its length, and a core's maximum share.
 WATCH_MINUTES = 2
 WATCH_SHARE = 0.002
 
 
-def low_rates(folder: Path, port: int, targets: int) -> bool:
+def low_rates(folder: Path, port: int, targets: int, kernel: KernelAlone) -> bool:
     """Print the CPU time per target at low rates and at RATE, with and without the start of the process.
 
-    Return whether each rate meets the goal, with the start of the process included.
+    Adds the kernel's share at each rate to `kernel`. Return whether each rate meets the goal, with the start
+    of the process included.
     """
     path = targets_in(folder, port, targets)
     single_target = folder / "one.csv"
@@ -50,11 +49,10 @@ def low_rates(folder: Path, port: int, targets: int) -> bool:
     )
     # RATE is measured before and after the others, since the load of the machine changes.
     costs: dict[int, list[process.Used]] = {}
-    alone_us: dict[int, list[float | None]] = {}
     for rate in (RATE, *LOW_RATES, RATE):
         used = probe(folder, path, ["--rate", str(rate)], "json").used
         costs.setdefault(rate, []).append(used)
-        alone_us.setdefault(rate, []).append(_kernel_alone_us(port, rate, targets))
+        kernel.measure(port, rate, targets)
     at_rate_s = statistics.mean(used.cpu_s for used in costs[RATE])
     goals_met = True
     for rate, runs in sorted(costs.items()):
@@ -70,7 +68,7 @@ def low_rates(folder: Path, port: int, targets: int) -> bool:
             f"{_system_calls(folder, path, rate, targets)} system calls per target; {ratio:.2f} times the "
             f"CPU time at {RATE}/s{goal}"
         )
-        alone, alone_beside = (_mean(alone_us[probe_rate]) for probe_rate in (rate, RATE))
+        alone, alone_beside = kernel.at(rate), kernel.at(RATE)
         if alone is None or alone_beside is None:
             print("    the kernel: unknown, since not all targets were answered and timestamped")
             continue
@@ -81,31 +79,6 @@ def low_rates(folder: Path, port: int, targets: int) -> bool:
             f"the prober at {RATE}/s: {least:.2f} times"
         )
     return goals_met
-
-
-def _kernel_alone_us(port: int, rate: int, targets: int) -> float | None:
-    """Return the CPU time per target, in microseconds, of a loop that only sleeps, reads and sends.
-
-    bench/kernel_alone uses the prober's socket options and intervals, so its cost is a lower bound for any
-    prober. `None` if not all targets were answered and timestamped.
-    """
-    together = TOGETHER[rate]
-    argv = [str(binaries.find("firstflight-kernel-alone")), "--port", str(port), "--rate", str(rate)]
-    argv += ["--together", str(together), "--targets", str(targets)]
-    done = subprocess.run(argv, stdout=subprocess.PIPE)
-    if done.returncode != 0:
-        return None
-    found = json.loads(done.stdout)
-    # Targets of the last pass get no close.
-    sent = 2 * targets - (targets % together or together)
-    if (found["sent"], found["datagrams"], found["stamps"]) != (sent, 2 * targets, targets):
-        return None
-    return 1e6 * float(found["cpu_s"]) / targets
-
-
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.mean(known) if len(known) == len(values) else None
 
 
 def _system_calls(folder: Path, targets: Path, rate: int, count: int) -> str:

@@ -5,6 +5,9 @@ Initial of 1252 bytes, receives two datagrams of 1200 bytes (an instant ACK, the
 packet), decrypts and classifies both, sends a close of 1200 bytes, reads both kernel timestamps and writes a
 record. CPU time is the time that the kernel charges the prober's process (user + system, all threads, from
 start to end), so other programs on the machine matter little. low_rates.py measures low rates.
+
+`--only NAME...` makes only some measurements. `--result FILE` writes the kernel's share at low rates
+(kernel_alone.py) to FILE.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import process
+from bench import process, results
+from bench.engines.kernel_alone import PASSES_TARGETS, RESULT, KernelAlone, kernel_passes
 from bench.engines.low_rates import LOW_TARGETS, RATE, WATCH_MINUTES, low_rates, watch
 from bench.engines.prober_runs import ProberRunCost, probe, targets_in
 from firstflight.system import binaries
@@ -30,13 +35,20 @@ MEMORY_LIMIT_MB = 300
 RATE_SECONDS = 30
 # Higher than the prober can reach, so that the rate never limits it.
 UNLIMITED = 200_000
+MEASUREMENTS = ("speed", "memory", "rate", "low_rates", "kernel_passes", "watch")
 
 
 def main() -> int:
     """Measure and print; return 1 if a limit or a goal is exceeded."""
     parser = argparse.ArgumentParser(prog="bench prober")
     parser.add_argument("--quick", action="store_true", help="a tenth of the targets, a third of the time")
+    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=MEASUREMENTS, metavar="NAME")
+    results.add_option(parser)
     options = parser.parse_args()
+    if options.result is not None and not {"low_rates", "kernel_passes"} <= set(options.only):
+        parser.error("--result needs the measurements low_rates and kernel_passes: add them to --only")
+    file = results.begin(parser, options.result, RESULT)
+    kernel = KernelAlone()
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
         port = free_port()
@@ -45,23 +57,32 @@ def main() -> int:
         )
         try:
             assert responder.stdout is not None and responder.stdout.readline() == b"READY\n"
-            goals_met = _measure(folder, port, options.quick)
+            goals_met = _measure(folder, port, options.quick, kernel, options.only)
         finally:
             responder.kill()
             responder.wait()
+    file.write(list(kernel.lines()), results.packages())
     return int(not goals_met)
 
 
-def _measure(folder: Path, port: int, quick: bool) -> bool:
-    """Measure everything, even after a missed limit; return whether all limits and goals are met."""
+def _measure(
+    folder: Path, port: int, quick: bool, kernel: KernelAlone, only: Sequence[str] = MEASUREMENTS
+) -> bool:
+    """Make the measurements, even after a missed limit; return whether all limits and goals are met.
+
+    Adds the kernel's share to `kernel`.
+    """
     scale = 10 if quick else 1
-    goals_met = [
-        _speed(folder, port, SPEED_TARGETS // scale),
-        _memory(folder, port, MEMORY_TARGETS // scale),
-        _rate(folder, port, RATE_SECONDS // (3 if quick else 1)),
-        low_rates(folder, port, LOW_TARGETS // (4 if quick else 1)),
-        watch(folder, port, 1 if quick else WATCH_MINUTES),
-    ]
+    fewer = 4 if quick else 1
+    measurements: dict[str, Callable[[], bool]] = {
+        "speed": lambda: _speed(folder, port, SPEED_TARGETS // scale),
+        "memory": lambda: _memory(folder, port, MEMORY_TARGETS // scale),
+        "rate": lambda: _rate(folder, port, RATE_SECONDS // (3 if quick else 1)),
+        "low_rates": lambda: low_rates(folder, port, LOW_TARGETS // fewer, kernel),
+        "kernel_passes": lambda: kernel_passes(port, PASSES_TARGETS // fewer, kernel),
+        "watch": lambda: watch(folder, port, 1 if quick else WATCH_MINUTES),
+    }
+    goals_met = [measurements[name]() for name in MEASUREMENTS if name in only]
     return all(goals_met)
 
 

@@ -6,7 +6,8 @@ dashboard for an uncached answer, its wall time (each the maximum of two or thre
 answer, the first paint in Chromium, and the bytes sent over the network. Then `--clients` clients reload the
 overview, and the server's memory before and after is compared. `--store chdb:PATH` measures an existing
 store. Goals on idle cores, for each page: an uncached answer in less than 1 s (of CPU time, which other work
-changes less), first paint in less than 1.5 s, at most 300 kB.
+changes less), first paint in less than 1.5 s, at most 300 kB. `--result FILE` also writes the values of
+the pages to FILE.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench import process
+from bench import process, results
 
+RESULT = "bench-dashboard"
 LIMIT_S, LIMIT_PAINT_S, LIMIT_BYTES = 1.0, 1.5, 300_000
 _FIRSTFLIGHT = [sys.executable, "-m", "cli"]
 _RELOADS = 5
@@ -41,11 +43,16 @@ def main() -> int:
     parser.add_argument("--store", help="measure this store (chdb:PATH) instead of a new one")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--folder", type=Path, help="working folder: 250 bytes per probe (default: TMPDIR)")
+    results.add_option(parser)
     options = parser.parse_args()
+    file = results.begin(parser, options.result, RESULT)
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
         url = options.store or _make_and_load(Path(name), options.rows, options.runs)
         with _serving(url) as (pid, address):
-            return _pages(pid, address) + _clients(pid, address, options.clients)
+            missed, lines = _pages(pid, address)
+            missed += _clients(pid, address, options.clients)
+    file.write(lines, results.packages("chdb", "starlette"))
+    return missed
 
 
 def _make_and_load(folder: Path, rows: int, runs: int) -> str:
@@ -69,8 +76,8 @@ def _serving(url: str) -> Iterator[tuple[int, str]]:
         yield pid, address.rstrip("/")
 
 
-def _pages(pid: int, address: str) -> int:
-    """Print a line per page; return the number of missed goals."""
+def _pages(pid: int, address: str) -> tuple[int, list[results.Line]]:
+    """Print a line per page; return the number of missed goals, and the lines of the result file."""
     from tests import browser  # starts nothing by itself
     from tests.waiting import until
 
@@ -78,6 +85,7 @@ def _pages(pid: int, address: str) -> int:
     _get(address, "/queries/known_names")
     print(f"pages ({process.load()}): CPU s and s uncached, ms cached, first paint s, bytes over the network")
     missed = 0
+    lines = []
     seen = browser.start()
     try:
         for path, addresses in _page_queries(address).items():
@@ -93,6 +101,7 @@ def _pages(pid: int, address: str) -> int:
             cpu_s, wall_s = (max(page_times[n] for page_times in fresh) for n in (0, 1))
             over_limit = cpu_s > LIMIT_S or paint_s > LIMIT_PAINT_S or sent > LIMIT_BYTES
             missed += over_limit
+            lines.append(result_line(path, cpu_s, wall_s, reload_s, paint_s, sent))
             print(
                 f"  {path:24}{cpu_s:7.2f}{wall_s:7.2f}{1000 * reload_s:7.0f}{paint_s:7.2f}{sent:9}"
                 + (" over a limit" if over_limit else ""),
@@ -100,7 +109,35 @@ def _pages(pid: int, address: str) -> int:
             )
     finally:
         seen.driver.quit()
-    return missed
+    return missed, lines
+
+
+def result_line(
+    path: str, cpu_s: float, wall_s: float, reload_s: float, paint_s: float, network_bytes: int
+) -> results.Line:
+    """Return the line of the result file for a page: times in seconds, `reload_s` of a cached answer."""
+    return {
+        "page": page_name(path),
+        "cpu_s": round(cpu_s, 2),
+        "answer_s": round(wall_s, 3),
+        "cached_ms": round(1000 * reload_s),
+        "first_paint_s": round(paint_s, 3),
+        "network_bytes": network_bytes,
+    }
+
+
+def page_name(path: str) -> str:
+    """Return a page's name in the table of results, for example `a CDN (Cloudflare)` for /cdn/Cloudflare."""
+    kind, _, name = path.strip("/").partition("/")
+    names = {
+        "": "overview",
+        "cdn": f"a CDN ({name})",
+        "name": "a name",
+        "vantage": "a vantage point",
+        "queries": f"a named query (`{name}`)",
+        "watch": "watches",
+    }
+    return names.get(kind, kind)
 
 
 def _page_queries(address: str) -> dict[str, tuple[str, ...]]:

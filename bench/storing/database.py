@@ -3,7 +3,10 @@
 `--keep --folder DIR` keeps the runs and the store. `--queries-only --folder DIR` only times the queries on
 them. With `--queries-only --times N`, the bench first copies rows inside the engine until the store has N
 times as many (store_copies.py): `--times 10` makes a hundred million probes in 5 GB. A store can be
-multiplied only once.
+multiplied only once. The bench times the queries before and after copying.
+
+`--result FILE` writes the times of the queries over ten million probes to FILE, and with `--times 10` also
+over a hundred million.
 
 Makes ten monthly runs (store_rows.py: four vantage points, two days each, the lab's answers). Lets
 `firstflight load` load the first run and then the others, once with clickhouse-driver through `store serve`
@@ -28,9 +31,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench import process
+from bench import process, results
 from bench.process import Used
+from bench.storing import query_lines
 
+RESULT = "bench-queries"
 LIMIT_BYTES = 60.0
 LIMIT_S = 1.0
 _FIRSTFLIGHT = [sys.executable, "-m", "cli"]
@@ -54,23 +59,45 @@ def main() -> int:
     parser.add_argument(
         "--times", type=int, default=1, help="with --queries-only: first copy runs to N times as many rows"
     )
+    results.add_option(parser)
     options = parser.parse_args()
     if options.times > 1 and not options.queries_only:
         parser.error("--times needs --queries-only")
     if (options.keep or options.queries_only) and options.folder is None:
         parser.error("--keep and --queries-only need --folder")
+    file = results.begin(parser, options.result, RESULT)
+    if options.result is not None:
+        probes = _probes(options.folder) if options.queries_only else options.rows
+        if not query_lines.right_size(probes, times=options.times):
+            parser.error(f"--result needs ten million probes, and --times 10 if given; there are {probes:,}")
     if options.queries_only:
+        missed, ten = _queries_only(options.folder)
+        hundred = None
         if options.times > 1:
             _multiply(options.folder, options.times)
-        return _queries_only(options.folder)
+            missed, hundred = _queries_only(options.folder)
+        file.write(query_lines.lines(ten, hundred), _versions())
+        return missed
     if options.keep:
         options.folder.mkdir(parents=True, exist_ok=True)
-        return _make_load_and_query(options.folder, options)
+        return _make_load_and_query(options.folder, options, file)
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
-        return _make_load_and_query(Path(name), options)
+        return _make_load_and_query(Path(name), options, file)
 
 
-def _make_load_and_query(folder: Path, options: argparse.Namespace) -> int:
+def _versions() -> results.Versions:
+    return results.packages("chdb", "clickhouse-driver")
+
+
+def _probes(folder: Path) -> int:
+    """Return the number of probes in the embedded store in `folder`."""
+    counted = folder / "probes.txt"
+    argv = [*_FIRSTFLIGHT, "sql", "SELECT count() FROM quic_probe", "--format", "TSV"]
+    process.run(argv, quiet=True, out=counted, env=_env(f"chdb:{folder / 'embedded'}"))
+    return int(counted.read_text())
+
+
+def _make_load_and_query(folder: Path, options: argparse.Namespace, file: results.ResultFile) -> int:
     """Make, load and query; return the number of missed goals."""
     os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
     runs = _make_runs(folder, options.rows, options.runs)
@@ -80,17 +107,19 @@ def _make_load_and_query(folder: Path, options: argparse.Namespace) -> int:
         shutil.rmtree(folder / "served")
     first, second, missed = _embedded(folder, runs, columns=options.columns)
     missed += _tell_queries(runs, first, second, served)
+    file.write(query_lines.lines(second, None), _versions())
     return missed
 
 
-def _queries_only(folder: Path) -> int:
-    """Time the queries of the embedded store in `folder`; return the number of queries that are too slow."""
+def _queries_only(folder: Path) -> tuple[int, Times]:
+    """Time the queries of the embedded store in `folder`; return how many are too slow, and the times."""
     url = f"chdb:{folder / 'embedded'}"
     process.run([*_FIRSTFLIGHT, "db", "migrate"], quiet=True, out=Path(os.devnull), env=_env(url))
     print(f"queries of {url}, seconds (medians of 5 warm; cold: files not in memory, engine just opened)")
     print(f"  {process.load()}\n  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}{'rows':>8}")
     late = 0
-    for name, times in _queries(folder, url, cold=True).items():
+    found = _queries(folder, url, cold=True)
+    for name, times in found.items():
         if times["refused"]:
             late += 1
             print(f"  {name:22}{times['refused']}")
@@ -99,9 +128,10 @@ def _queries_only(folder: Path) -> int:
         late += slow and not name.startswith("view ")
         print(
             f"  {name:22}{times['cold_s']:7.2f}{times['wall_s']:7.3f}{times['cpu_s']:7.3f}{times['rows']:8}"
-            + (" over the limit" if slow else "")
+            + (" over the limit" if slow else ""),
+            flush=True,
         )
-    return late
+    return late, found
 
 
 def _multiply(folder: Path, times: int) -> None:

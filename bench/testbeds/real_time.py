@@ -8,20 +8,21 @@ slow.
 
 Uncounted trials before the first one show which datagrams form a client's second flight. In real time, a
 client may divide its flights differently in a later trial. That trial then loses other datagrams, so it is
-not a trial of the cell and does not count.
+not a trial of the cell and does not count. `--result FILE` writes the compared cells to FILE.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from firstflight.errors import FirstflightError
 from testbed import experiment_files
 from testbed.experiment import experiment
@@ -29,6 +30,7 @@ from testbed.experiment.cell import Cell
 from testbed.guest import kernel
 from testbed.trials import block as blocks
 from testbed.trials import real_time
+from testbed.trials import versions as stack_versions
 from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files, captured_packets, second_flight
 from testbed.trials.estimate import LENGTH
@@ -47,6 +49,7 @@ SAMPLE = {
     "iack-loss-client": ("quinn-quinn-wfc-9ms", "quinn-quinn-iack-9ms"),
 }
 """Cells by experiment: five without loss, two that lose the server's flight, two that lose the client's."""
+RESULT = "real-time"
 REPETITIONS = 10
 OTHER_LOSS = "other_loss"
 """Outcome for a trial in real time that did not lose the datagrams that its cell specifies."""
@@ -77,13 +80,17 @@ class Times:
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """A cell in simulated and in real time, and how late the link released packets in us: p99 and maximum."""
+    """A cell in simulated and in real time, and how late the link released packets in us: p99 and maximum.
+
+    `versions`: the versions of client and server.
+    """
 
     name: str
     simulated: Times
     real: Times
     late_p99_us: float | None
     late_max_us: float | None
+    versions: frozenset[stack_versions.Version] = frozenset()
 
     @property
     def more_ms(self) -> float | None:
@@ -112,20 +119,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--experiment", help="compare cells of this experiment (with --cells), not the sample"
     )
     parser.add_argument("--cells", default="", help="parts of its cells' names, separated by commas")
+    results.add_option(parser)
     options = parser.parse_args(arguments)
     if not 1 <= options.repetitions <= LENGTH:
         parser.error(f"--repetitions is from 1 to {LENGTH}: one guest does them")
     if options.cells and not options.experiment:
         parser.error("--cells needs --experiment")
+    file = results.begin(parser, options.result, RESULT, arguments)
     try:
-        return _compare(list(_chosen(options.experiment, options.cells, options.repetitions)))
+        return _compare(list(_chosen(options.experiment, options.cells, options.repetitions)), file)
     except FirstflightError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_status
 
 
-def _compare(chosen: Sequence[TrialBlock]) -> int:
-    """Compare blocks and print; return 1 if a trial failed. FirstflightError if they cannot run here."""
+def _compare(chosen: Sequence[TrialBlock], file: results.ResultFile) -> int:
+    """Compare blocks, print and write the result; return 1 if a trial failed.
+
+    FirstflightError if they cannot run here.
+    """
     runnable = [block for block in chosen if wire.why_not(block.cell) is None]
     for block in runnable:
         real_time.check(block)
@@ -135,6 +147,7 @@ def _compare(chosen: Sequence[TrialBlock]) -> int:
         f"{kernel.find().parent.name}; {process.load()}"
     )
     kept = True
+    lines, known = [], set()
     for block in chosen:
         if (why := wire.why_not(block.cell)) is not None:
             print(f"  {block.experiment}/{block.cell.name}: not compared: {why}", flush=True)
@@ -142,8 +155,39 @@ def _compare(chosen: Sequence[TrialBlock]) -> int:
         found = compared(block)
         print(f"  {found}", flush=True)
         kept = kept and found.simulated.failed == found.real.failed == 0
+        lines.append(result_line(block, found))
+        known |= found.versions
     print(f"  {process.load()} at the end")
+    file.write(lines, _by_side(known))
     return int(not kept)
+
+
+def result_line(block: TrialBlock, found: ComparedCell) -> results.Line:
+    """Return the line of the result file for a cell. Times without a trial that counts are null."""
+    figure = re.search(r"Figures? (\d+)", experiment_files.find(block.experiment).source)
+    real_ms = found.real.first_stream_ms
+    return {
+        "experiment": block.experiment,
+        "cell": block.cell.name,
+        "figure": figure and figure[1],
+        "client": block.cell.client,
+        "server": block.cell.server,
+        "answering": block.cell.answering,
+        "rtt_ms": block.cell.rtt_ms,
+        "simulated_ms": found.simulated.median_ms,
+        "real_ms": found.real.median_ms,
+        "real_low_ms": min(real_ms, default=None),
+        "real_high_ms": max(real_ms, default=None),
+        "more_ms": found.more_ms,
+        "late_p99_us": found.late_p99_us,
+    }
+
+
+def _by_side(known: Iterable[stack_versions.Version]) -> results.Versions:
+    found: dict[str, dict[str, list[str]]] = {"client": {}, "server": {}}
+    for stack, side, version in sorted(known):
+        found[side].setdefault(stack, []).append(version)
+    return found
 
 
 def _chosen(name: str | None, cells: str, repetitions: int) -> Iterator[TrialBlock]:
@@ -169,6 +213,7 @@ def compared(block: TrialBlock) -> ComparedCell:
         times(rows),
         late_us[len(late_us) * 99 // 100] if late_us else None,
         late_us[-1] if late_us else None,
+        frozenset(stack_versions.of(simulated)),
     )
 
 

@@ -2,7 +2,8 @@
 
 A table is between `<!-- results: PAGE/NAME -->` and `<!-- end -->`. docs/results/tables.toml defines it as
 `["PAGE/NAME"]` (result_table.py), and docs/results/RESULT.json has the values, as
-`firstflight testbed show RESULT --format json` prints them.
+`firstflight testbed show RESULT --format json` prints them, or `python -m bench NAME --result FILE` writes
+them.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def with_tables(text: str, place: str, folder: Path = DOCS / "results") -> str:
 def _date(result: Mapping[str, Any]) -> str:
     if result.get("transcribed"):
         return f"transcribed, measured until {result['measured_until']}"
-    return f"measured on {result['measured_on']}" if result.get("measured_on") else "computed"
+    if not result.get("measured_on"):
+        return "computed"
+    machine = f", {result['machine']}" if result.get("machine") else ""
+    return f"measured on {result['measured_on']}{machine}"
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn few_leave_together_and_none_waits_for_longer_than_100_ms() {
-        // bench/engines/low_rates.py has the number sent together at 50, 200, 500 and 1,000.
+        // bench/engines/kernel_alone.py has the number sent together at 50, 200, 500 and 1,000.
         for (rate, batch, together, in_bulk) in [
             (0.1, 1, 1, false),
             (1.0, 1, 1, false),
