@@ -40,7 +40,7 @@ def still_alive(
 
 
 def _line(package: str, counts: Mapping[str, int], of: int) -> Line:
-    line = {
+    line: Line = {
         "package": package,
         "mutants": sum(counts.values()),
         "of": of,

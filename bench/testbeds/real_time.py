@@ -147,7 +147,8 @@ def _compare(chosen: Sequence[TrialBlock], file: results.ResultFile) -> int:
         f"{kernel.find().parent.name}; {process.load()}"
     )
     kept = True
-    lines, known = [], set()
+    lines = []
+    known: set[stack_versions.Version] = set()
     for block in chosen:
         if (why := wire.why_not(block.cell)) is not None:
             print(f"  {block.experiment}/{block.cell.name}: not compared: {why}", flush=True)
