@@ -54,7 +54,7 @@ def test_a_file_has_the_command_the_date_the_machine_and_the_versions(tmp_path: 
     (tmp_path / "tables.toml").write_text('["page/own"]\nof = "own"\nrows = {gain = "{gain_ms}"}\n')
     page = pages.with_tables("<!-- results: page/own -->\n<!-- end -->", "page.md", tmp_path)
     assert "\n| 1 |\n| - |\n" in page
-    assert f"Data: [own](results/own.json), measured on {found['measured_on']}, {found['machine']}." in page
+    assert f"Data: [own](results/own.json), measured on {found['measured_on']}:\n{found['machine']}." in page
     begun(path).write([{"client": "c"}], VERSIONS)
     assert content(path)["lines"] == [{"client": "c"}]
     assert content(path)["commands"] == ["python -m bench campaign"]

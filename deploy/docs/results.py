@@ -74,7 +74,7 @@ def _date(result: Mapping[str, Any]) -> str:
         return f"transcribed, measured until {result['measured_until']}"
     if not result.get("measured_on"):
         return "computed"
-    machine = f", {result['machine']}" if result.get("machine") else ""
+    machine = f":\n{result['machine']}" if result.get("machine") else ""
     return f"measured on {result['measured_on']}{machine}"
 
 

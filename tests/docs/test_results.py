@@ -101,7 +101,7 @@ def kept(folder: Path, lines: Sequence[Line], **more: Any) -> Path:
     ("head", "note"),
     [
         ({"measured_on": "2030-01-02"}, "measured on 2030-01-02"),
-        ({"measured_on": "2030-01-02", "machine": "2 cores"}, "measured on 2030-01-02, 2 cores"),
+        ({"measured_on": "2030-01-02", "machine": "2 cores"}, "measured on 2030-01-02:\n2 cores"),
         ({"transcribed": "x", "measured_until": "2030-01-02"}, "transcribed, measured until 2030-01-02"),
         ({}, "computed"),
         ({"measured_on": None}, "computed"),
