@@ -137,7 +137,7 @@ audit: setup ## Hold pinned dependencies against the vulnerability database in F
 # Lists of requirements name everything, so nothing is resolved.
 hashes: setup ## Write deploy/hashes, with which pip compares what it downloads, after a change of requirements*.txt.
 	for file in requirements*.txt; do \
-		.venv/bin/uv pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11.2 \
+		.venv/bin/uv pip compile --quiet --no-deps --universal --generate-hashes --no-header --no-annotate --python-version 3.11.2 \
 			--output-file deploy/hashes/$$file $$file || exit; \
 	done
 

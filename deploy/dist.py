@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from deploy import install, sbom
@@ -123,6 +124,13 @@ def needed_wheels(out: Path) -> None:
     run([*PIP_WHEEL, "--require-hashes", "--wheel-dir", out, *requirements])
 
 
+def applicable(file: str) -> set[str]:
+    """Return the packages of a file of requirements that this version of Python needs, by canonical name."""
+    lines = (TREE / file).read_text(encoding="utf-8").splitlines()
+    listed = map(Requirement, filter(install.names, lines))
+    return {canonicalize_name(r.name) for r in listed if r.marker is None or r.marker.evaluate()}
+
+
 def requirements_with_hashes(out: Path) -> None:
     """Write, for each file of requirements, what pip installs from `out`, with hashes of these very files.
 
@@ -135,7 +143,7 @@ def requirements_with_hashes(out: Path) -> None:
     project = canonicalize_name("firstflight")
     needed = {project}
     for file in REQUIREMENTS:
-        needed |= set(map(canonicalize_name, install.names((TREE / file).read_text(encoding="utf-8"))))
+        needed |= applicable(file)
         missing = needed - lines.keys()
         if missing:
             raise DistError(f"there is no wheel of {', '.join(sorted(missing))}: run `make hashes`")

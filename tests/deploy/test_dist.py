@@ -112,7 +112,8 @@ def write_wheel(folder: Path, name: str, version: str) -> Path:
 @pytest.fixture
 def small_dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as of `make dist`, of a project that needs one package."""
-    (tmp_path / "requirements.txt").write_text("helper==1.0\n")
+    other = 'of_another_python==1.0; python_version < "3.11"\n'
+    (tmp_path / "requirements.txt").write_text(f"# What it needs\nhelper==1.0\n{other}")
     monkeypatch.setattr(dist, "TREE", tmp_path)
     monkeypatch.setattr(dist, "REQUIREMENTS", ("requirements.txt",))
     out = tmp_path / "dist"

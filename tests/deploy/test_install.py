@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import tomllib
@@ -33,6 +34,8 @@ WITHOUT = (
     *("crawler/files", "lab/site", "orchestration/airflow", "orchestration/site/centre_token.py"),
     *("firstflight/notebook.py", "orchestration/site/machine_metrics.py"),
 )
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""Versions of Python for which the lists of packages are complete (docs/how-to/install.md)."""
 IMPORT = re.compile(r"^\s*(?:import|from) (\w+)(?=[\w.]*(?: import |,| as |$))", re.MULTILINE)
 
 
@@ -57,6 +60,50 @@ def test_the_demo_has_what_its_packages_need() -> None:
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     }
     assert needed <= DEMO
+
+
+@functools.cache
+def requirements_of(package: str) -> list[Requirement]:
+    """Return what an installed package says that it needs, extras included; empty if it is not installed."""
+    try:
+        return list(map(Requirement, metadata.requires(package) or ()))
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def applies(requirement: Requirement, python: str, extra: str = "") -> bool:
+    """Return whether this version of Python needs it, for this extra of the package that names it."""
+    environment = {"python_version": python, "python_full_version": f"{python}.5", "extra": extra}
+    return requirement.marker is None or requirement.marker.evaluate(environment)
+
+
+def applicable(path: Path, python: str) -> set[str]:
+    """Return the packages that pip installs for this version of Python, of requirements or hashes."""
+    lines = [line.removesuffix(" \\") for line in path.read_text(encoding="utf-8").splitlines()]
+    listed_requirements = map(Requirement, filter(install.names, lines))
+    return {canonicalize_name(r.name) for r in listed_requirements if applies(r, python)}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("files", [(install.CAMPAIGN,), install.SITE, install.TEST], ids=len)
+def test_every_version_of_python_gets_what_the_packages_need(files: tuple[str, ...], python: str) -> None:
+    """pip resolves nothing: without a version and hashes for each package, it stops."""
+    chosen = {name for file in files for name in applicable(TREE / file, python)}
+    missing: dict[str, str] = {}
+    pending = [(package, "") for package in chosen]
+    seen = set(pending)
+    while pending:
+        package, extra = pending.pop()
+        for needed in requirements_of(package):
+            if not applies(needed, python, extra):
+                continue
+            name = canonicalize_name(needed.name)
+            if name not in chosen:
+                missing[name] = package
+            further = {(name, word) for word in ("", *needed.extras)} - seen
+            seen |= further
+            pending += further
+    assert missing == {}
 
 
 def test_the_demo_has_what_its_modules_import() -> None:
@@ -97,7 +144,10 @@ def test_hashes_are_known_of_exactly_the_listed_packages(path: Path) -> None:
     versions = pinned(TREE / install.CAMPAIGN) if path.name == install.DEMO_NAMES else pinned(path)
     assert pinned(hashed) == {name: versions[name] for name in listed(path.name)}, "run `make hashes`"
     for entry in re.split(r"\n(?=\S)", hashed.read_text(encoding="utf-8").strip()):
-        assert re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
+        assert re.fullmatch(r"\S+==\S+( ; .*)?( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
+    for python in PYTHONS:
+        of_list = listed(path.name) if path.name == install.DEMO_NAMES else applicable(path, python)
+        assert applicable(hashed, python) == of_list, python
 
 
 def test_no_file_of_hashes_is_left_over() -> None:
