@@ -55,10 +55,10 @@ if [ "$PROFILE" = site ] || [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; 
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')
 fi
 if [ "$PROFILE" = machines ]; then
-    PACKAGES+=([systemd-container]=systemd-nspawn [openssh-server]=/usr/sbin/sshd [openssh-client]=ssh [curl]=curl)
+    PACKAGES+=([systemd-container]=systemd-nspawn [openssh-server]=/usr/sbin/sshd [curl]=curl)
 fi
 if [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; then
-    PACKAGES+=([systemd]=systemd-analyze [tshark]=tshark [chromium]=chromium [firefox-esr]=firefox-esr [libnss3-tools]=certutil [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace [unbound]=/usr/sbin/unbound
+    PACKAGES+=([systemd]=systemd-analyze [openssh-client]=ssh [tshark]=tshark [chromium]=chromium [firefox-esr]=firefox-esr [libnss3-tools]=certutil [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace [unbound]=/usr/sbin/unbound
         [zmap]=/usr/sbin/zmap [prometheus]=/usr/bin/promtool)
 fi
 missing=()

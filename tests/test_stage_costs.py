@@ -108,7 +108,7 @@ def test_a_real_tree_of_processes_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_is_reported_with_its_last_line(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", "import sys; print('first'); sys.exit('no disk')"]
+    argv = [sys.executable, "-c", "import sys; print('first', flush=True); sys.exit('no disk')"]
     with pytest.raises(SystemExit, match="ended with status 1: no disk"):
         stage_costs.run(argv, lambda _: None, "outer", env=os.environ, log=tmp_path / "log")
 

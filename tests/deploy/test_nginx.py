@@ -112,7 +112,9 @@ def nginx(folder: Path, authority: Path, servers: str) -> list[str]:
 def test_nginx_has_no_remark(tmp_path: Path, authority: Path, layout: str) -> None:
     command = nginx(tmp_path, authority, written(*LAYOUTS[layout]))
     done = subprocess.run([*command, "-t", "-q"], capture_output=True, text=True, check=False)
-    shown = [line for line in done.stderr.splitlines() if "directive makes sense only if" not in line]
+    # nginx from 1.25.1 on (Debian 13) prefers the directive `http2`, which Debian 12's does not have.
+    expected = ("directive makes sense only if", 'the "listen ... http2" directive is deprecated')
+    shown = [line for line in done.stderr.splitlines() if not any(text in line for text in expected)]
     assert (done.returncode, shown) == (0, [])
 
 

@@ -31,9 +31,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o755)
-    debian = root / "lib/systemd/system"
+    debian = root / "usr/lib/systemd/system"
     debian.mkdir(parents=True)
-    for target in Path("/lib/systemd/system").glob("*.*"):
+    for target in Path("/usr/lib/systemd/system").glob("*.*"):
         if target.is_file() and not target.is_symlink():
             shutil.copy(target, debian)
     return root
