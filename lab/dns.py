@@ -108,12 +108,24 @@ def _replace(path: Path, text: str) -> None:
     part.rename(path)
 
 
-def named_config(folder: Path, server: Host, secret: str) -> str:
-    """Return BIND's configuration: paths inside `folder`, almost no cache, control on loopback with a key."""
+def locks_a_file(version: str) -> bool:
+    """Return whether a BIND whose `named -v` prints `version` locks a file of the machine, unless configured.
+
+    BIND 9.20 (Debian 13) rejects the option.
+    """
+    found = re.match(r"BIND (\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) < (9, 20)
+
+
+def named_config(folder: Path, server: Host, secret: str, version: str) -> str:
+    """Return BIND's configuration: paths inside `folder`, almost no cache, control on loopback with a key.
+
+    `version`: the first line of `named -v`.
+    """
     options = [
         f'directory "{folder}"',
         "pid-file none",
-        "lock-file none",
+        *(["lock-file none"] if locks_a_file(version) else []),
         "session-keyfile none",
         f'managed-keys-directory "{folder}"',
         f"listen-on {{ {server.v4}; 127.0.0.1; }}",
@@ -152,8 +164,10 @@ def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken:
     folder = state / "dns"
     write_zones(folder / "zones", records, broken, server)
     secret = base64.b64encode(os.urandom(32)).decode()
+    named = program("named", "bind9")
+    version = subprocess.run([named, "-v"], capture_output=True, text=True, check=True).stdout
     for name, text in (
-        ("named.conf", named_config(folder, server, secret)),
+        ("named.conf", named_config(folder, server, secret, version)),
         (
             "rndc.conf",
             f"{_key(secret)}\noptions {{ default-key lab; default-server 127.0.0.1; default-port 953; }};\n",
@@ -161,7 +175,7 @@ def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken:
     ):
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(text)
-    argv = (program("named", "bind9"), "-g", "-n", "1", "-c", str(folder / "named.conf"))
+    argv = (named, "-g", "-n", "1", "-c", str(folder / "named.conf"))
     return Service(name="named", host=server.name, argv=argv, ready=r"\brunning$", cwd=folder)
 
 

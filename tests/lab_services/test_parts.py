@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import InputError, UsageError
-from lab.dns import served_serial, write_zones, zone_of
+from lab.dns import locks_a_file, served_serial, write_zones, zone_of
 from lab.model import Announcement, DnsRecord, Host
 from lab.mrt import count_prefixes, records, retimed
 from lab.routeviews import last_table_time, publish, rib_path
@@ -122,3 +122,15 @@ def test_directory_pages_list_files_without_partial_ones(tmp_path: Path) -> None
     assert 'href="/bgpdata/2024.08/"' in page
     assert ".part" not in page and "index.html" not in page
     assert 'href="bgpdata/"' in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "locks"),
+    [
+        ("BIND 9.18.49-1~deb12u3-Debian (Extended Support Version) <id:>\n", True),
+        ("BIND 9.20.30-1~deb13u1-Debian (Stable Release) <id:>\n", False),
+        ("", False),
+    ],
+)
+def test_only_an_older_bind_has_a_lock_that_the_lab_prevents(version: str, locks: bool) -> None:
+    assert locks_a_file(version) is locks
