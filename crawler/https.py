@@ -131,10 +131,15 @@ class _Limited:
         while piece := self._raw.read1(min(amount, 1 << 16), decode_content=decode_content):
             self._left -= len(piece)
             if self._left < 0:
-                raise requests.RequestException(f"it has more than {self._max_bytes} bytes")
+                raise self._closed(requests.RequestException(f"it has more than {self._max_bytes} bytes"))
             if time.monotonic() > self._until:
-                raise requests.Timeout(f"it was not complete within {MAX_BODY_S:.0f} s")
+                raise self._closed(requests.Timeout(f"it was not complete within {MAX_BODY_S:.0f} s"))
             yield piece
+
+    def _closed(self, reason: requests.RequestException) -> requests.RequestException:
+        """Close the connection, on which the host is still sending, and return the reason."""
+        self._raw.close()
+        return reason
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
