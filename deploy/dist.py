@@ -125,7 +125,7 @@ def needed_wheels(out: Path) -> None:
 
 
 def applicable(file: str) -> set[str]:
-    """Return the packages of a file of requirements that this version of Python needs, by canonical name."""
+    """Return the packages in `file` that this version of Python needs, by canonical name."""
     lines = (TREE / file).read_text(encoding="utf-8").splitlines()
     listed = map(Requirement, filter(install.names, lines))
     return {canonicalize_name(r.name) for r in listed if r.marker is None or r.marker.evaluate()}
