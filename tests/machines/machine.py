@@ -135,8 +135,10 @@ class Machine:
             )
         leader = until(self._leader, lambda: f"{self.name} does not boot: {self.console.read_text()}")
         assert leader
-        # nspawn shows a boot ID that is not the kernel's, except to services with their own /proc.
-        run("nsenter", f"--target={leader}", "--mount", "umount", "/proc/sys/kernel/random/boot_id")
+        # nspawn shows a boot ID that is not the kernel's, except to services with their own /proc. Process 1 may
+        # have the file open.
+        boot_id = "/proc/sys/kernel/random/boot_id"
+        run("nsenter", f"--target={leader}", "--mount", "--pid", "umount", "--lazy", boot_id)
         self._connect(leader)
         until(self._answers, lambda: f"{self.name} does not answer: {self.ssh('true').stderr}")
 
@@ -291,7 +293,9 @@ def run(*argv: str) -> str:
     """Run a command that must succeed; return its output."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise subprocess.CalledProcessError(done.returncode, argv, done.stdout, done.stderr)
+        error = subprocess.CalledProcessError(done.returncode, argv, done.stdout, done.stderr)
+        error.add_note(done.stderr)
+        raise error
     return done.stdout
 
 
