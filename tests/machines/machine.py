@@ -135,8 +135,8 @@ class Machine:
             )
         leader = until(self._leader, lambda: f"{self.name} does not boot: {self.console.read_text()}")
         assert leader
-        # nspawn shows a boot ID that is not the kernel's, except to services with their own /proc. Process 1 may
-        # have the file open.
+        # nspawn shows a boot ID that is not the kernel's, except to services with their own /proc. Process 1
+        # may have the file open.
         boot_id = "/proc/sys/kernel/random/boot_id"
         run("nsenter", f"--target={leader}", "--mount", "--pid", "umount", "--lazy", boot_id)
         self._connect(leader)

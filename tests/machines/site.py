@@ -115,7 +115,7 @@ class MachineSite:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=1800,
+            timeout=7200,
             check=False,
         )
         (self.folder.parent / f"{book}.log").write_text(done.stdout + done.stderr)
