@@ -143,7 +143,7 @@ def requirements_with_hashes(out: Path) -> None:
     project = canonicalize_name("firstflight")
     needed = {project}
     for file in REQUIREMENTS:
-        needed |= applicable(file)
+        needed |= set(map(canonicalize_name, applicable(file)))
         missing = needed - lines.keys()
         if missing:
             raise DistError(f"there is no wheel of {', '.join(sorted(missing))}: run `make hashes`")

@@ -17,11 +17,12 @@ from bench.campaigns.cost_table import StageRow
 from bench.engines import kernel_alone
 from bench.engines.kernel_alone import KernelAlone
 from bench.storing import dashboard, database, query_lines
-from bench.testbeds import real_time
+from bench.testbeds import ack_cost, real_time
 from deploy.docs import result_table
 from deploy.docs import results as pages
 from testbed.experiment.cell import Cell
 from testbed.trials.block import TrialBlock
+from tests.test_ack_cost_bench import ROUNDS
 
 VERSIONS = {"software": {"chdb": ["4.4.0"]}}
 COUNTS = {
@@ -167,7 +168,12 @@ def memory() -> list[results.Line]:
     return stage_memory.lines(of_sizes, [{"stage": "targets", "names_1000000_mb": 240}])
 
 
+def ack_costs() -> list[results.Line]:
+    return ack_cost.result(ROUNDS, ack_cost.costs(ROUNDS))[0]
+
+
 LINES: dict[str, tuple[Callable[[], Sequence[results.Line]], set[str]]] = {
+    ack_cost.RESULT: (ack_costs, {"received", "rounds"}),
     campaign.RESULT: (campaigns, set()),
     dashboard.RESULT: (lambda: [dashboard.result_line("/", 0.1, 0.2, 0.001, 0.3, 400)], set()),
     database.RESULT: (queries, set()),
@@ -183,7 +189,7 @@ def test_lines_have_the_columns_of_the_tables(name: str) -> None:
     """The second value of LINES has the columns that no table shows."""
     make, more = LINES[name]
     tables = [table for table in pages.tables().values() if table.of == name]
-    named = {field for table in tables for field in table.fields()}
+    named = {field.partition(".")[0] for table in tables for field in table.fields()}
     assert named
     for line in make():
         assert set(line) == named | more

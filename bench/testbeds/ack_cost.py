@@ -19,21 +19,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import process
+from bench import process, results
 from bench.testbeds.ack_transfers import TRANSFERS
 from firstflight.errors import FirstflightError
-from firstflight.run import provenance
 from firstflight.system import files
 from reports.numbers import spread
 from reports.numbers.spread import Spread
-from testbed import result_file, stacks
+from testbed import stacks
 from testbed.trials import real_time
 
+RESULT = "ack-cost"
 FEW, MANY = 10, 2
 """The ratios: few and many ACKs."""
 RATES_MBIT = (20.0, 100.0)
@@ -179,8 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rates", default=",".join(f"{rate:g}" for rate in RATES_MBIT), help="in Mbit/s")
     parser.add_argument("--body-bytes", type=int, default=BODY_BYTES, help=f"of a transfer ({BODY_BYTES})")
     parser.add_argument("--realtime", action="store_true", help="run before all other programs")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="also write the result as JSON")
+    results.add_option(parser)
     options = parser.parse_args(arguments)
+    file = results.begin(parser, options.result, RESULT, arguments)
     rates = [float(rate) for rate in options.rates.split(",")]
     if options.rounds < 1 or options.body_bytes < 1 or not all(rate > 0 for rate in rates):
         parser.error("--rounds, --rates and --body-bytes are positive")
@@ -195,28 +195,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in lines:
         print(f"  {line}")
     print(f"  {process.load()} at the end")
-    if options.keep is not None:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        options.keep.write_text(_kept(transfers, lines, given), encoding="utf-8")
+    file.write(*result(transfers, lines))
     return 0
 
 
-def _kept(transfers: Sequence[Transfer], lines: Sequence[AckCost], arguments: Sequence[str]) -> str:
-    """Return the result in the form of docs/results."""
+def result(
+    transfers: Sequence[Transfer], costs_of_acks: Sequence[AckCost]
+) -> tuple[list[results.Line], results.Versions]:
+    """Return the lines and versions for a result file."""
     _, _, version = transfers[0]["client_version"].partition("/")
-    return result_file.text(
-        {
-            "result": "ack-cost",
-            "commands": [" ".join(["python -m bench ack_cost", *arguments])],
-            "measured_on": datetime.now(UTC).date().isoformat(),
-            "firstflight": [provenance.tool_version()],
-            "versions": {
-                "client": {STACK: [version]},
-                "server": {STACK: [stacks.find(STACK).server_version]},
-            },
-            "lines": [asdict(line) for line in lines],
-        }
-    )
+    versions = {"client": {STACK: [version]}, "server": {STACK: [stacks.find(STACK).server_version]}}
+    return [asdict(line) for line in costs_of_acks], versions
 
 
 if __name__ == "__main__":

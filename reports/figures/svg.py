@@ -42,6 +42,7 @@ def content(figure: Figure, output_format: str, name: str) -> bytes:
     out = io.BytesIO()
     # Labels of axes are made when a figure is saved.
     with style.drawing(), matplotlib.rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}):
+        _fix_layout(figure)
         figure.savefig(out, format=output_format, dpi=_DPI, metadata=_METADATA[output_format])
     return out.getvalue()
 
@@ -51,6 +52,7 @@ def inline(figure: Figure, name: str, title: str, description: str) -> str:
     out = io.BytesIO()
     # Text stays text; identifiers depend only on `name` and there is no date: same figure, same bytes.
     with style.drawing(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        _fix_layout(figure)
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     root = ElementTree.fromstring(out.getvalue())
     _drop(root)
@@ -70,6 +72,17 @@ def inline(figure: Figure, name: str, title: str, description: str) -> str:
         label.text = text
         root.insert(index, label)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _fix_layout(figure: Figure) -> None:
+    """Compute the layout and round it: the solver's last digits vary, and identifiers depend on them."""
+    if figure.get_layout_engine() is None:
+        return
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(edge, 9) for edge in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def _drop(element: ElementTree.Element) -> None:

@@ -23,7 +23,7 @@ TREE = Path(__file__).parents[2]
 ANSIBLE = TREE / "deploy" / "ansible"
 SITE = '[centre]\nssh_host = "c"\n[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\nssh_host = "a"\n'
 # Variables that only the lab's site sets: its location, and a setting that deployments do not need.
-OF_THE_LAB = {"FIRSTFLIGHT_LAB", "PYTHONUNBUFFERED"}
+OF_THE_LAB = {"FIRSTFLIGHT_LAB", "PYTHONUNBUFFERED", "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"}
 # Variables that services get from their units, with the paths of their credentials.
 OF_THE_UNITS = {"FIRSTFLIGHT_STORE_FILE", "AIRFLOW__API_AUTH__JWT_PRIVATE_KEY_PATH"}
 CHOSEN = "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"  # a site's first runs are its owner's decision
