@@ -25,7 +25,7 @@ ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 
 
 def stage(run: Run, key: StageKey) -> None:
-    """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
+    """Dissect all captures of `key` into quic_connection.parquet (docs/reference/run-files.md).
 
     Writes no file for a watch that started after its period, because it sent no probes. InputError if there
     is no capture, if one is missing (then writes no rows), or if one is damaged (then writes the connections

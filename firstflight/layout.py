@@ -1,8 +1,8 @@
 """A run's paths. Only this module builds paths below a run's folder.
 
 RUN/ has the files of the whole run. RUN/VANTAGE/REPETITION/ has the files for a vantage point and
-repetition, and RUN/VANTAGE/REPETITION/shard-K-of-N/ the files for a shard (docs/architecture.md, "A run on
-disk").
+repetition, and RUN/VANTAGE/REPETITION/shard-K-of-N/ the files for a shard
+(docs/reference/run-files.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The QUIC servers of the lab: one process per (host, stack), each with its configuration file.
 
-docs/architecture.md describes the file. lab/stacks contains the servers.
+docs/reference/lab-hosts.md describes the file. lab/stacks contains the servers.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ GROUPS = {
     "superset": "starts Superset; needs the environment of `deploy/setup.sh superset` (`make superset-test`)",
     "cloud": "runs OpenTofu or cloud-init, which `make cloud-test` builds and unpacks",
     "dist": "installs the output of `make dist`",
-    "recipes": "changes a copy of the tree as docs/architecture.md says (`make test-long GROUP=recipes`)",
+    "recipes": "changes a copy of the tree as docs/extending.md says (`make test-long GROUP=recipes`)",
     "machines": "installs a site on machines of systemd-nspawn (`make deploy-test`); needs root",
 }
 LAB = (

@@ -60,7 +60,7 @@ GROUPS = {
         ("tests/isolated", sys.executable, "-m", "tests.dashboard.screenshots", str(LOGS / "pages")),
     ),
     "recipes": Group(
-        "a stage and a query, added to a copy of the tree as docs/architecture.md says",
+        "a stage and a query, added to a copy of the tree as docs/extending.md says",
         (*PYTEST, "-m", "recipes", "tests/recipes"),
     ),
     "testbed": Group("the tests in simulated time", ("make", "testbed-test")),

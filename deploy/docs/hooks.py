@@ -29,7 +29,12 @@ SOURCES = {
     "reference/experiments.md": "testbed/experiment/experiment.py",
 }
 # Titles of the navigation entries that list all pages in a folder of docs/.
-FOLDERS = {"Measurements": "measured", "The testbed in detail": "testbed", "Design notes": "design"}
+FOLDERS = {
+    "A site in detail": "site",
+    "Measurements": "measured",
+    "The testbed in detail": "testbed",
+    "Design notes": "design",
+}
 _LINK = re.compile(r"(?<!!)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 

@@ -1,7 +1,7 @@
 """The QUIC stacks of the lab: one folder for each stack, with a server and its manifest.
 
 The behaviour file refers to a stack by the folder's name. The server takes `--config FILE`
-(docs/architecture.md) and prints READY. `manifest.toml` has these keys:
+(docs/reference/lab-hosts.md) and prints READY. `manifest.toml` has these keys:
 
     program     a program in target/release; alternatively:
     module      a Python module

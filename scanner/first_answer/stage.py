@@ -29,8 +29,9 @@ from scanner.target_stage import EngineStage
 def stage(run: Run, key: StageKey) -> None:
     """Probe the addresses that the resolve stage found for `key`.
 
-    Read dns_answer.parquet and as_data/; write to the probe and capture folders (docs/architecture.md). Raise
-    FirstflightError. SIGINT shuts the stage down gracefully.
+    Read dns_answer.parquet and as_data/; write to the folders probe/ and capture/.
+    docs/reference/run-files.md lists the files. Raise FirstflightError.
+    SIGINT shuts the stage down gracefully.
     """
     ProbeStage(run, key).execute()
 

@@ -1,4 +1,4 @@
-"""The configuration for a trial's server: an endpoint and transport settings (docs/architecture.md)."""
+"""Configuration of a trial's server: endpoint and transport settings (docs/reference/lab-hosts.md)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def configuration(
 
 
 def transport(cell: Cell, *, launch_times: bool) -> dict[str, Any]:
-    """Return a server's transport settings (docs/architecture.md); empty for the defaults.
+    """Return a server's transport settings (docs/reference/lab-hosts.md); empty for the defaults.
 
     `launch_times`: the server can set the times at which fq and etf send its datagrams.
     """

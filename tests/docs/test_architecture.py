@@ -1,4 +1,4 @@
-"""The folders and recipes in docs/architecture.md match the tree."""
+"""The folders in docs/architecture.md and the recipes in docs/extending.md match the tree."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tests.recipes.additions import QUERY, STAGE, Addition
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-_HEADING = re.compile(r"^\*\*(An? [^*]+)\*\*[^(\n]*\((\d+) places?\)$", re.MULTILINE)
+EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+_HEADING = re.compile(r"^## (An? [^(\n]+) \((\d+) places?\)$", re.MULTILINE)
 _STEP = re.compile(r"^\d+\. ((?:.|\n(?! *\n|\d+\. ))*)", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
 # A path: a file of the root, or below a folder of it.
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]*)+|Cargo\.(?:toml|lock)")
 _PLACEHOLDER = re.compile(r"NAME|KIND")
+LONGEST = 120
+"""Lines of the page: two screens."""
 WIDEST = 200
 """Characters in a row in the table of folders: two lines on a screen."""
 
@@ -43,11 +46,10 @@ def section(title: str) -> str:
 
 
 def recipes() -> dict[str, Recipe]:
-    """Return the recipes of the page by their headings."""
-    text = section("Where to add")
-    found = list(_HEADING.finditer(text))
-    stops = [*(heading.start() for heading in found[1:]), len(text)]
-    bodies = [text[heading.end() : stop] for heading, stop in zip(found, stops, strict=True)]
+    """Return the recipes of docs/extending.md by their headings."""
+    found = list(_HEADING.finditer(EXTENDING))
+    stops = [*(heading.start() for heading in found[1:]), len(EXTENDING)]
+    bodies = [EXTENDING[heading.end() : stop] for heading, stop in zip(found, stops, strict=True)]
     return {
         heading[1]: Recipe(int(heading[2]), _STEP.findall(body), body)
         for heading, body in zip(found, bodies, strict=True)
@@ -62,9 +64,14 @@ def pattern(place: str) -> str:
 RECIPES = recipes()
 
 
-def test_each_bold_line_is_a_recipe() -> None:
-    bold = re.findall(r"^\*\*(An? [^*]+)\*\*", section("Where to add"), re.MULTILINE)
-    assert bold == list(RECIPES) and {"A stage", "An engine", "A query"} <= set(bold)
+def test_the_page_fits_on_two_screens() -> None:
+    assert len(PAGE.splitlines()) <= LONGEST
+
+
+def test_each_heading_is_a_recipe() -> None:
+    headings = re.findall(r"^#{2,} (.+) \(", EXTENDING, re.MULTILINE)
+    assert headings == list(RECIPES) and {"A stage", "An engine", "A query"} <= set(headings)
+    assert EXTENDING.count("\n## ") == len(headings)
 
 
 @pytest.mark.parametrize("name", RECIPES)

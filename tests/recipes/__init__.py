@@ -1,1 +1,1 @@
-"""Follows the recipes of docs/architecture.md ("Where to add") in a copy of the tree."""
+"""Follows the recipes of docs/extending.md in a copy of the tree."""

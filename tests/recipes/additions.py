@@ -1,4 +1,4 @@
-"""A new stage and a new query, as the recipes of docs/architecture.md add them."""
+"""A new stage and a new query, as the recipes of docs/extending.md add them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage and a query that follow the recipes of docs/architecture.md work, and `make lint` accepts them.
+"""A stage and a query that follow the recipes of docs/extending.md work, and `make lint` accepts them.
 
 tests/docs/test_architecture.py compares what is added here with the places that the recipes name.
 """

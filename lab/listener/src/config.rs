@@ -1,4 +1,4 @@
-//! The JSON file for a lab server (docs/architecture.md), and the selection of the endpoint for a client.
+//! The JSON file for a lab server (docs/reference/lab-hosts.md), and the selection of the endpoint for a client.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};

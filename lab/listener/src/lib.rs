@@ -56,7 +56,7 @@ pub fn prepared<P>(
         }
         ["--help" | "-h"] => {
             println!(
-                "Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).\n"
+                "Serves the lab's QUIC endpoints that a JSON file declares (docs/reference/lab-hosts.md).\n"
             );
             println!(
                 "Usage: {program} --config FILE\n\nExample: {program} --config var/lab/edges/akamai.json"

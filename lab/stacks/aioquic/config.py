@@ -1,4 +1,4 @@
-"""The JSON file of the lab's aioquic server (docs/architecture.md)."""
+"""The JSON file of the lab's aioquic server (docs/reference/lab-hosts.md)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
-docs/architecture.md describes the file. The modes are as in lab/stacks/quiche/README.md, but aioquic's
-instant ACK is a small datagram, and all endpoints of an address send Retry packets or none does. With an
-empty `alpn`, the server selects no protocol. With `hq-interop`, it uses HTTP/0.9 and answers every request
-with the content, or with an empty line without content. It prints
-`READY` when every address is bound and runs until killed.
+docs/reference/lab-hosts.md describes the file. The modes are as in lab/stacks/quiche/README.md, but
+aioquic's instant ACK is a small datagram, and all endpoints of an address send Retry packets or none does.
+With an empty `alpn`, the server selects no protocol. With `hq-interop`, it uses HTTP/0.9 and answers every
+request with the content, or with an empty line without content. It prints `READY` when every address is
+bound and runs until killed.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 @click.command(epilog="Example: python -m lab.stacks.aioquic.server --config var/lab/servers/meta.json")
 @click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="JSON file.")
 def main(file: Path) -> None:
-    """Serve the lab's QUIC endpoints from a JSON file (docs/architecture.md)."""
+    """Serve the lab's QUIC endpoints from a JSON file (docs/reference/lab-hosts.md)."""
     try:
         config = read(file)
     except (OSError, ValueError) as error:

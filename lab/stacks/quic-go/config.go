@@ -13,7 +13,7 @@ import (
 
 const h3 = "h3"
 
-// config is the JSON file for every server in the lab (docs/architecture.md).
+// config is the JSON file for every server in the lab (docs/reference/lab-hosts.md).
 type config struct {
 	Port         uint16                      `json:"port"`
 	Listen       []netip.Addr                `json:"listen"`
@@ -21,7 +21,7 @@ type config struct {
 	Endpoints    []endpoint                  `json:"endpoints"`
 	// ECH holds keys of Encrypted ClientHello (RFC 9849). Without keys, the server does not support it.
 	ECH []echKey `json:"ech"`
-	// Transport holds settings of the stack. Other settings of docs/architecture.md are rejected.
+	// Transport holds settings of the stack. Other settings of docs/reference/lab-hosts.md are rejected.
 	Transport transport `json:"transport"`
 }
 

@@ -14,7 +14,7 @@ import (
 
 const version = "0.1.0"
 
-const help = `Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).
+const help = `Serves the lab's QUIC endpoints that a JSON file declares (docs/reference/lab-hosts.md).
 
 Usage: firstflight-quicgo --config FILE
 
@@ -24,7 +24,7 @@ func main() {
 	options := flag.NewFlagSet("firstflight-quicgo", flag.ContinueOnError)
 	// fail reports errors exactly once.
 	options.SetOutput(io.Discard)
-	file := options.String("config", "", "JSON file of the endpoints (docs/architecture.md)")
+	file := options.String("config", "", "JSON file of the endpoints (docs/reference/lab-hosts.md)")
 	showVersion := options.Bool("version", false, "print the version and exit")
 	err := options.Parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
