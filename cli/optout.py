@@ -16,7 +16,7 @@ from firstflight.system import stdout, terminal
 
 @click.group(epilog="Example: firstflight optout add 192.0.2.0/24 example.org --note 'mail of 3 May'")
 def command() -> None:
-    """Record opt-outs, and follow the centre's list (docs/operations.md)."""
+    """Record opt-outs, and follow the centre's list (docs/site/opt-outs.md)."""
 
 
 @command.command(epilog="Example: firstflight optout add 192.0.2.0/24 example.org --note 'mail of 3 May'")

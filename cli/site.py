@@ -16,7 +16,7 @@ PATH = click.Path(path_type=Path, readable=False)
 
 @click.group(epilog="Example: firstflight site metrics --disk /var/lib/firstflight")
 def command() -> None:
-    """Watch a machine of a site, and back up its parts (docs/operations.md)."""
+    """Watch a machine of a site, and back up its parts (docs/reference/site-machines.md)."""
 
 
 @command.command(

@@ -13,7 +13,7 @@ from firstflight.system import stdout, terminal
 
 @click.group(epilog="Example: firstflight uploads status")
 def command() -> None:
-    """List, load and remove this vantage point's pending uploads (docs/operations.md)."""
+    """List, load and remove this vantage point's pending uploads (docs/how-to/load-pending-uploads.md)."""
 
 
 @command.command(epilog="Example: firstflight uploads status")

@@ -1,4 +1,4 @@
-"""Fetches routing table, AS organisations and CDN map once a day (docs/operations.md)."""
+"""Fetches routing table, AS organisations and CDN map once a day (docs/reference/site.md)."""
 
 from __future__ import annotations
 

@@ -90,7 +90,8 @@ centre (RUN is the value of `open`) stops the day's watch permanently.
 
 **When something fails:** the last line of the task's log is the error. A retried task continues with the rest
 of the hour, and records missed slots as skipped. If hours were not scheduled because the centre was down,
-*Backfill* records them as skipped, and sends no packets. docs/operations.md has a page for each part.
+*Backfill* records them as skipped, and sends no packets. docs/reference/site-failures.md
+lists other failures.
 """,
 ):
     run = OpenWatch(task_id="open", inputs={"as_data": Asset("as_data")}, **SOON).output

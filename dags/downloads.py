@@ -41,9 +41,9 @@ vantage point forwards packets for the namespaces of the clients (`net.ipv4.ip_f
 **Stop it:** pause the DAG: the stage stops cleanly and continues with the next file when the DAG is unpaused.
 `firstflight runs stop RUN` at the centre stops one run permanently; its rows are loaded.
 
-**When something fails:** the last line of the task's log is the error, and docs/operations.md has a page for
-each part. Downloads that were missed because of the failure are rows with outcome `skipped`; rows are loaded
-exactly once.
+**When something fails:** the last line of the task's log is the error, and docs/reference/site-failures.md
+says what to do. Downloads that were missed because of the failure are rows with outcome `skipped`; rows are
+loaded exactly once.
 """,
 ):
     run = OpenDownloads(task_id="open", inputs={"crawl": DOWNLOAD_TARGETS, "as_data": AS_DATA}).output

@@ -67,8 +67,8 @@ down, its tasks wait, and other vantage points are not delayed.
 the DAG is unpaused. `firstflight runs stop RUN` at the centre stops one run permanently; its rows are loaded
 and reported.
 
-**When something fails:** the last line of the task's log is the error, and docs/operations.md has a page for
-each part. A retried stage continues where it stopped; rows are loaded exactly once.
+**When something fails:** the last line of the task's log is the error, and docs/reference/site-failures.md
+says what to do. A retried stage continues where it stopped; rows are loaded exactly once.
 """,
 ):
     run = OpenScan(

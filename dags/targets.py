@@ -1,4 +1,4 @@
-"""Fetches the list of names once a day (docs/operations.md)."""
+"""Fetches the list of names once a day (docs/reference/site.md)."""
 
 from __future__ import annotations
 

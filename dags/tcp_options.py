@@ -38,8 +38,8 @@ each other (pool `scan_NAME`; with shards the pool of the first shard).
 **Stop it:** pause the DAG: the survey stops cleanly and continues when the DAG is unpaused. `firstflight runs
 stop RUN` at the centre stops one run permanently; its rows are loaded.
 
-**When something fails:** the last line of the task's log is the error, and docs/operations.md has a page for
-each part. A retried stage continues where it stopped; rows are loaded exactly once.
+**When something fails:** the last line of the task's log is the error, and docs/reference/site-failures.md
+says what to do. A retried stage continues where it stopped; rows are loaded exactly once.
 """,
 ):
     run = OpenSurvey(task_id="open", inputs={"as_data": Asset("as_data")}).output

@@ -20,7 +20,7 @@ class Secrets:
 
     @property
     def jwt(self) -> Path:
-        """[api_auth] jwt_secret: signs the requests of workers (docs/operations.md)."""
+        """[api_auth] jwt_secret: signs the requests of workers (docs/site/workers-secret.md)."""
         return self.folder / "jwt_secret"
 
     @property

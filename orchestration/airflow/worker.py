@@ -57,7 +57,7 @@ def centre_url() -> str:
     if "/edge_worker/" not in url:
         raise UsageError(
             "AIRFLOW__EDGE__API_URL is not set: set it to https://CENTRE/edge_worker/v1/rpcapi "
-            "(docs/operations.md)"
+            "(docs/how-to/add-a-vantage-point.md)"
         )
     return url.partition("/edge_worker/")[0]
 

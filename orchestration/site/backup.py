@@ -3,7 +3,7 @@
 A backup is a folder FOLDER/PART/TIME. The name is TIME.part until the backup is complete and was restored as
 a test: Airflow's database into a scratch database, the store by a check of every part of every table, the
 settings by reading the archive. TIME.bytes has its size for metrics, whose user lists backups but reads none.
-docs/operations.md describes how to restore a backup.
+docs/how-to/restore-a-site.md describes how to restore a backup.
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ def check_code(centre_version: str, vantage: SiteVantagePoint) -> None:
     if centre_version != tool_version():
         raise Mismatch(
             f"{vantage.name} has firstflight {tool_version()} and the run was made by {centre_version}: "
-            "nothing was sent; install the same version on both (docs/operations.md) and the task continues"
+            "nothing was sent; install the same version on both (docs/how-to/upgrade-a-site.md) and the task "
+            "continues"
         )
 
 
@@ -188,7 +189,7 @@ def _check_downloads(run: Run, offer: Offer) -> None:
             path.unlink(missing_ok=True)
     raise offers.BadOffer(
         f"the inputs of run {offer.manifest.id} are refused, nothing was sent: {'; '.join(above)} "
-        "(docs/operations.md, Ceilings)"
+        "(docs/reference/ceilings.md)"
     )
 
 

@@ -171,5 +171,5 @@ def check_settings(
             raise BadOffer(f"{refused}: {setting} names {name!a}, which is not among the inputs")
     above = list(ceilings.faults(checked, point, most))
     if above:
-        raise BadOffer(f"{refused}: {'; '.join(above)} (docs/operations.md, Ceilings)")
+        raise BadOffer(f"{refused}: {'; '.join(above)} (docs/reference/ceilings.md)")
     return stored

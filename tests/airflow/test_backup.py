@@ -1,4 +1,4 @@
-"""Airflow's database: backed up, restored by the commands of docs/operations.md, watched and cleaned."""
+"""Airflow's database: backup, restore by the commands of docs/how-to/restore-a-site.md, metrics, cleaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orchestration.site import backup, machine_metrics
 from tests.airflow.conftest import TREE, airflow_environment
 from tests.waiting import until
 
-OPERATIONS = TREE / "docs" / "operations.md"
+GUIDE = TREE / "docs" / "how-to" / "restore-a-site.md"
 ROLE, NAME = "firstflight", "airflow"
 BACKUP, METRICS = "firstflight-backup", "firstflight-site-metrics"
 RIGHTS = TREE / "deploy" / "ansible" / "roles" / "centre" / "files" / "roles.sql"
@@ -125,7 +125,7 @@ def cluster() -> Iterator[PostgresCluster]:
 def test_a_restored_database_has_the_same_rows_and_old_ones_are_removed(
     cluster: PostgresCluster, tmp_path: Path
 ) -> None:
-    text = OPERATIONS.read_text()
+    text = GUIDE.read_text()
     assert all(command in text for command in (*RESTORE, GRANT)), "the page says something else"
     environment = airflow_environment(tmp_path)
     environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = (

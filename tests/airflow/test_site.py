@@ -238,7 +238,7 @@ CLOSED = (
 
 
 class TestAStolenSecretOfAWorker:
-    """docs/operations.md, The Edge worker's secret."""
+    """docs/site/workers-secret.md."""
 
     def test_it_permits_what_the_documentation_lists(self, site: RunningSite, stolen: Stolen) -> None:
         """Its first table. The fixture shows the first line."""

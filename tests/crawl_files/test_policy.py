@@ -79,7 +79,7 @@ def test_the_policy_is_asked_for_each_connection(world: CrawlWorld, answers: Ans
 
 @pytest.mark.parametrize("permitted", [2, 4, 20])
 def test_an_opt_out_during_a_crawl_is_blocked(world: CrawlWorld, permitted: int) -> None:
-    """After robots.txt, the start page and some pages, the outcome is `blocked` (docs/operations.md)."""
+    """After robots.txt, the start page and some pages, the outcome is `blocked` (docs/site/opt-outs.md)."""
     name = "trap.downloads.test"
     address = next(site.ip for site in world.sites if site.name == name)
     assert address is not None

@@ -45,7 +45,7 @@ def test_checksums_are_of_all_files_but_themselves(tmp_path: Path) -> None:
 
 
 def test_a_signature_is_of_these_checksums_by_this_key(tmp_path: Path) -> None:
-    """As docs/operations.md and the playbook check it."""
+    """As docs/how-to/build-a-release.md and the playbook check it."""
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     sums = tmp_path / "SHA256SUMS"

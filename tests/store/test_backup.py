@@ -1,4 +1,4 @@
-"""Backup and restore of the store, following the steps in docs/operations.md."""
+"""Backup and restore of the store, following the steps in docs/how-to/restore-a-site.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.store.conftest import template as template
 from tests.store.rows import many, write
 from tests.store.serving import serving
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "restore-a-site.md"
 LATER = "20261127T055900Z-bbbbbb"
 QUERIES = ("iack_share", "share_over_time", "outcomes_over_time")
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "firstflight-backup-store.service"
@@ -53,7 +53,7 @@ def loaded(paths: list[Path], url: str) -> None:
 def test_a_restored_store_gives_the_same_answers_and_accepts_later_rows(
     template: Path, tmp_path: Path
 ) -> None:
-    assert RESTORE in OPERATIONS.read_text()
+    assert RESTORE in GUIDE.read_text()
     assert SNAPSHOT in UNIT.read_text()
     folder, snapshot = tmp_path / "store", tmp_path / "store.snapshot"
     shutil.copytree(template, folder, symlinks=True)
