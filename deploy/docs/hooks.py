@@ -30,6 +30,7 @@ SOURCES = {
 }
 # Titles of the navigation entries that list all pages in a folder of docs/.
 FOLDERS = {
+    "A campaign in detail": "campaign",
     "A site in detail": "site",
     "Measurements": "measured",
     "The testbed in detail": "testbed",

@@ -115,9 +115,9 @@ def fetch(
 
 
 def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
-    """Return whether the run is stopped (docs/campaign.md); copy a stop at the centre to a local stop file.
+    """Return whether the run is stopped; copy a stop at the centre to a local stop file.
 
-    While the centre does not answer, only the local stop file counts.
+    While the centre does not answer, only the local stop file counts (docs/campaign/steps.md).
     """
     import requests
 

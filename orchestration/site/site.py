@@ -1,6 +1,6 @@
 """Creates a site's runs at the centre, from site.toml, watch.toml and downloads.toml.
 
-They are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
+They are settings files (firstflight/settings) without [[vantage]], which vantage_points.toml declares, and
 without dates, which the schedule sets. A scheduled run is an ordinary run: `firstflight runs`, `stage` and
 `trace` work on it.
 """
