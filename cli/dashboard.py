@@ -25,7 +25,7 @@ import click
 def command(host: str, port: int, certificate: Path | None, key: Path | None, public: bool) -> None:
     """Serve web pages for the store that FIRSTFLIGHT_STORE names: charts over time, and the named queries.
 
-    Never changes the store. Stop it with Ctrl-C or SIGTERM. docs/dashboard.md describes the pages.
+    Never changes the store. Stop it with Ctrl-C or SIGTERM. docs/reference/dashboard.md describes the pages.
     """
     from reports.dashboard.serve import Options, serve
 

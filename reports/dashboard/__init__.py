@@ -1,1 +1,1 @@
-"""The dashboard: pages of a live server on the store (docs/dashboard.md)."""
+"""The dashboard: pages of a live server on the store (docs/reference/dashboard.md)."""

@@ -167,7 +167,8 @@ class _PerClient:
         if self._rate is None:
             if _of_this_machine(request.headers.get("host", "")):
                 return None
-            return _error_page(421, "this dashboard is served as localhost only (docs/dashboard.md)", {})
+            message = "this dashboard is served as localhost only (docs/reference/dashboard.md)"
+            return _error_page(421, message, {})
         wait_s = self._rate.wait_s(request.client.host if request.client else "", time.monotonic())
         if not wait_s:
             return None

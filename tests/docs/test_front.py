@@ -10,6 +10,10 @@ import pytest
 from deploy.docs import picture
 
 ROOT = Path(__file__).parents[2]
+_PAGES = re.compile(r"^ +- [^:\n]+: ([\w/-]+\.md)$", re.MULTILINE)
+# The pages under How-to guides in the navigation.
+_NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\n  - How-to guides:\n")[2]
+GUIDES = _PAGES.findall(re.split(r"^  - ", _NAVIGATION, maxsplit=1, flags=re.MULTILINE)[0])
 
 
 @pytest.mark.parametrize(("name", "most_lines"), [("README.md", 90), ("CHANGELOG.md", 60)])
@@ -19,9 +23,15 @@ def test_a_page_is_short(name: str, most_lines: int) -> None:
     assert [line for line in lines if len(line) > 100] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda path: path.name)
-def test_a_guide_is_at_most_100_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 100
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_is_at_most_100_lines(name: str) -> None:
+    assert len((ROOT / "docs" / name).read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_the_guides_are_the_pages_of_their_folder() -> None:
+    """The navigation lists each page of docs/how-to once under How-to guides, and no other page."""
+    folder = [f"how-to/{path.name}" for path in (ROOT / "docs" / "how-to").glob("*.md")]
+    assert sorted(GUIDES) == sorted(folder)
 
 
 def test_the_changelog_lists_features() -> None:
