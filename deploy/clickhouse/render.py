@@ -35,7 +35,7 @@ _LOADS = (
     "SELECT, SHOW, dictGet, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE ON {database}.*",
     "CREATE FUNCTION, DROP FUNCTION ON *.*",
 )
-# A vantage point: it adds rows and deletes those that it replaces, and changes and drops no tables.
+# A vantage point: it adds rows, deletes rows when it replaces them, and changes and drops no tables.
 _ADDS = ("SELECT, SHOW, dictGet, INSERT, ALTER DELETE ON {database}.*",)
 _IN_CLUSTERS = ("SYSTEM SYNC REPLICA ON {database}.*", "CLUSTER, REMOTE ON *.*")
 
