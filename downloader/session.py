@@ -353,7 +353,7 @@ def unfinished(
     capable: dict[int, Capable] = {}
     planned = {target.line: target for target in targets}
     # As they were downloaded: with the address at that time.
-    begun: dict[int, Target] = {}
+    started: dict[int, Target] = {}
     for row in entries:
         target = planned.get(row["line"])
         if target is None or _identity(target) != (row["url"], row["domain"], row["drawn_ip"]):
@@ -362,13 +362,13 @@ def unfinished(
                 f"{row['line']} was {row['url']} at {row['drawn_ip'] or 'no address'}; put it back, or run "
                 "the stage with --again"
             )
-        begun[target.line] = _as_downloaded(target, row)
+        started[target.line] = _as_downloaded(target, row)
         done.setdefault(target.line, set()).add(row["set"])
         if row.get("quic_capable") is not None:
             capable[target.line] = Capable(row.get("no_quic"))
     missing = [
         entry(target, option_set, position, None, Unsent.SKIPPED, "", capable.get(target.line))
-        for target in (begun[target.line] for target in targets if target.line in done)
+        for target in (started[target.line] for target in targets if target.line in done)
         for position, option_set in enumerate(order(sets, seed, target, fixed))
         if option_set.name not in done[target.line]
     ]

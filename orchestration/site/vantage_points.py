@@ -147,7 +147,7 @@ class VantagePoints(settings.Section):
     dashboard: SiteMachine | None = None
 
     @model_validator(mode="after")
-    def _apart(self) -> VantagePoints:
+    def _vantage_points_differ(self) -> VantagePoints:
         if not self.vantage:
             raise ValueError("there is no [[vantage]]: declare at least one")
         for field in ("name", "queue"):

@@ -126,16 +126,16 @@ def token_for(run: str, secret: str = SECRET) -> Callable[[], str]:
 def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "pending"))
     began = time.monotonic()
     run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     took = time.monotonic() - began
-    assert run.path == tmp_path / "spool" / centre_run.id
+    assert run.path == tmp_path / "pending" / centre_run.id
     assert run.layout.targets.read_bytes() == centre_run.layout.targets.read_bytes()
     assert run.done("targets")
     assert run.manifest["cid_key"] == centre_run.manifest["cid_key"]
     assert run.manifest["vantage"] == "hamburg" and abs(run.manifest["clock_offset_s"]) < 2 + took / 2
-    # Paths refer to the spool, wherever the centre had its files.
+    # Paths refer to the pending uploads, wherever the centre had its files.
     assert [p.read_text() for p in run.settings.probe.blocklist] == [
         "198.18.158.0/24\n",
         "198.18.159.240/28\n",
@@ -157,7 +157,7 @@ def test_settings_that_are_fetched_once_more_name_the_networks_blocked_here(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     """After a power cut that left settings.json empty, which was removed; after a fetch that was cut."""
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "pending"))
     first = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     localised, manifest = first.layout.settings.read_text(), first.layout.manifest.read_text()
     (first.path / lost).unlink()
@@ -173,13 +173,13 @@ def test_parallel_fetches_of_a_run_store_it_once(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test holds the lock first, so that all threads start before any thread fetches."""
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "pending"))
 
     def fetched(_: int) -> int:
         run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
         return len(run.settings.probe.blocklist)
 
-    lock_file = tmp_path / "spool" / "cache" / f"{centre_run.id}.lock"
+    lock_file = tmp_path / "pending" / "cache" / f"{centre_run.id}.lock"
     with ThreadPoolExecutor(4) as threads:
         with lock.locked(lock_file, "the folder"):
             running = [threads.submit(fetched, number) for number in range(4)]
@@ -191,7 +191,7 @@ def test_each_stage_that_sends_takes_the_networks_blocked_here_as_they_are_now(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run was fetched before any network was blocked. Its stage fails for lack of resolved names."""
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "pending"))
     monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
     nothing_blocked = HAMBURG.model_copy(update={"blocked": ()})
     run = inputs.fetch(centre_run.id, nothing_blocked, centre, token_for(centre_run.id))
@@ -228,7 +228,7 @@ def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
         site.take_stage(run, "crawl", crawl)
         run.write_manifest({**run.manifest, "kind": "downloads"})
         inputs.publish(run)
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "pending"))
     fetched_run = inputs.fetch(run.id, HAMBURG, centre, token_for(run.id))
     assert fetched_run.layout.crawl("download_file").read_text() == "download_file"
     assert not fetched_run.layout.crawl("crawl_page").exists()
@@ -289,7 +289,7 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
     done = subprocess.run(
         ["faketime", "-f", off, sys.executable, "-c", _ELSEWHERE.format(run=centre_run.id, centre=centre)],
         cwd=TREE,
-        env={**os.environ, "FIRSTFLIGHT_RUNS": str(tmp_path / "spool")},
+        env={**os.environ, "FIRSTFLIGHT_RUNS": str(tmp_path / "pending")},
         capture_output=True,
         text=True,
         check=True,
@@ -301,7 +301,7 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
         done.stdout,
     )
     assert found and abs(int(found[1]) - abs(int(off[:-1]))) <= 2 + took / 2, done.stdout
-    assert not (tmp_path / "spool").exists()
+    assert not (tmp_path / "pending").exists()
 
 
 def test_a_truncated_file_is_not_stored(
@@ -309,11 +309,11 @@ def test_a_truncated_file_is_not_stored(
 ) -> None:
     centre_run.layout.targets.unlink()
     centre_run.layout.targets.write_text("something else")
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "pending"))
     with pytest.raises(CentreUnreachable, match="truncated or changed"):
         inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
-    spooled = Run(tmp_path / "spool" / centre_run.id)
-    assert not spooled.layout.targets.exists() and not (spooled.path / "manifest.json").exists()
+    pending = Run(tmp_path / "pending" / centre_run.id)
+    assert not pending.layout.targets.exists() and not (pending.path / "manifest.json").exists()
 
 
 def test_an_unavailable_centre_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,10 +356,10 @@ def test_a_vantage_point_with_other_code_sends_nothing(centre: str, centre_run: 
     done = subprocess.run(
         [sys.executable, "-c", _ELSEWHERE.format(run=centre_run.id, centre=centre)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "FIRSTFLIGHT_RUNS": str(tmp_path / "spool")},
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "FIRSTFLIGHT_RUNS": str(tmp_path / "pending")},
         capture_output=True,
         text=True,
         check=True,
     )
     assert re.match(r"Mismatch hamburg has firstflight \S+\+0123456789ab and the run was made", done.stdout)
-    assert not (tmp_path / "spool").exists()
+    assert not (tmp_path / "pending").exists()

@@ -27,7 +27,7 @@ from firstflight.system import exporter
 from lab import certificates
 from orchestration.site import backup, machine_metrics
 from orchestration.site.machine_metrics import MachineParts
-from tests.airflow.test_spool import FIRSTFLIGHT
+from tests.airflow.test_pending_uploads import FIRSTFLIGHT
 
 ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yaml"
 Samples = dict[tuple[str, ...], float]

@@ -21,8 +21,8 @@ from firstflight.system.clock import Offset
 from orchestration.site import pending_uploads
 from orchestration.site.metrics import metrics
 from store.clickhouse.counts import ServerCounts
-from tests.airflow.test_spool import FIRSTFLIGHT, measured
-from tests.airflow.test_spool import place as place
+from tests.airflow.test_pending_uploads import FIRSTFLIGHT, measured
+from tests.airflow.test_pending_uploads import place as place
 
 ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yaml"
 LABELS = ("vantage", "stage", "state", "outcome", "rate")

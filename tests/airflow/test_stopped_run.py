@@ -97,7 +97,7 @@ def centre(world: CampaignWorld, centre_run: Run) -> Iterator[str]:
 def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
     world: CampaignWorld, centre: str, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "pending"))
     east = vantage_points.load(world.folder / "vantage_points.toml").named("east")
     run = inputs.fetch(centre_run.id, east, centre, token_for(centre_run.id))
     place = ("--run", run.id, "--vantage", "east", "--repetition", "1")
@@ -105,7 +105,7 @@ def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
 
     words = [sys.executable, "-c", _TASKS, run.id]
     environment = airflow_environment(world.folder / "home") | {
-        "FIRSTFLIGHT_RUNS": str(world.folder / "spool"),
+        "FIRSTFLIGHT_RUNS": str(world.folder / "pending"),
         "FIRSTFLIGHT_SITE": str(world.folder),
         "AIRFLOW__EDGE__API_URL": f"{centre}/edge_worker/v1/rpcapi",
         "AIRFLOW__API_AUTH__JWT_SECRET": SECRET,
@@ -162,8 +162,8 @@ def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
 def test_an_unavailable_centre_stops_no_run(
     world: CampaignWorld, centre_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
-    run = Run(world.folder / "spool" / centre_run.id)
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "pending"))
+    run = Run(world.folder / "pending" / centre_run.id)
     assert not inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
     # A stop file at the vantage point stops the run there, whatever the centre answers.
     run.path.mkdir(parents=True, exist_ok=True)

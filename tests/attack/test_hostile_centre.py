@@ -38,7 +38,7 @@ HASH = hashlib.sha256(PAYLOAD).hexdigest()
 
 
 class CentreWorld:
-    """An honest run at a centre, the spool that fetches it, and the files around the spool."""
+    """An honest run at a centre, the vantage point that fetches it, and the files around its runs."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "honest").mkdir()
@@ -47,7 +47,7 @@ class CentreWorld:
         self.run = open_run(folder / "honest", 30_000)
         self.listing: Listing = json.loads((self.run.path / "inputs.json").read_text())
         self.around = folder / "vantage"
-        monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(self.around / "spool" / "runs"))
+        monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(self.around / "pending" / "runs"))
 
     def answer(self, listing: Listing, extra: dict[str, bytes]) -> Callable[[str], Iterable[bytes]]:
         """The centre's interface with a changed list, and changed files."""
@@ -235,8 +235,8 @@ def test_settings_name_no_program_and_no_file_of_this_place(
     with pytest.raises(BadOffer, match=says) as refused:
         world.fetch(world.answer(*_settings(world, change)))
     assert "\n" not in str(refused.value)
-    spooled = Run(world.around / "spool" / "runs" / world.run.id)
-    assert not (spooled.path / "manifest.json").exists() and not (spooled.path / "settings.json").exists()
+    pending = Run(world.around / "pending" / "runs" / world.run.id)
+    assert not (pending.path / "manifest.json").exists() and not (pending.path / "settings.json").exists()
     assert Run.all() == []
 
 
@@ -444,7 +444,7 @@ def test_files_are_downloaded_from_permitted_ports_alone(
     if is_refused:
         with pytest.raises(BadOffer, match="URLs with port 22, which is not"):
             world.fetch(world.answer(listing, extra))
-        run_folder = world.around / "spool" / "runs" / world.run.id
+        run_folder = world.around / "pending" / "runs" / world.run.id
         assert Run.all() == [] and not (run_folder / listing["files"][-1]["name"]).exists()
     else:
         world.fetch(world.answer(listing, extra))
@@ -512,9 +512,9 @@ def test_a_report_about_another_vantage_point_is_refused(world: CentreWorld) -> 
 def test_a_symbolic_link_is_not_followed_out_of_the_run(world: CentreWorld) -> None:
     outside = world.folder / "outside"
     outside.mkdir()
-    spooled = world.around / "spool" / "runs" / world.run.id
-    spooled.mkdir(parents=True)
-    (spooled / "lists").symlink_to(outside)
+    pending = world.around / "pending" / "runs" / world.run.id
+    pending.mkdir(parents=True)
+    (pending / "lists").symlink_to(outside)
     with pytest.raises(UnsafeName, match="leads out of"):
         world.fetch(world.answer(world.listing, {}))
     assert list(outside.iterdir()) == []

@@ -83,7 +83,7 @@ class _Measured:
 def policies(experiment: AckPolicies, rows: Sequence[Row]) -> list[Policy]:
     """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`."""
     measured = _measured(experiment, rows)
-    return [_policy(one, _other(one, measured, _LEAST)) for one in measured]
+    return [_policy(measurement, _other(measurement, measured, _LEAST)) for measurement in measured]
 
 
 def _measured(experiment: AckPolicies, rows: Sequence[Row]) -> list[_Measured]:
@@ -94,22 +94,22 @@ def _measured(experiment: AckPolicies, rows: Sequence[Row]) -> list[_Measured]:
     ]
 
 
-def _other(one: _Measured, measured: Sequence[_Measured], ratio: int | None) -> _Measured | None:
+def _other(measurement: _Measured, measured: Sequence[_Measured], ratio: int | None) -> _Measured | None:
     """Return the first cell on the same path with only this ratio; `None` without a completed trial."""
-    return next(iter(_others(one, measured, ratio)), None)
+    return next(iter(_others(measurement, measured, ratio)), None)
 
 
-def _others(one: _Measured, measured: Sequence[_Measured], ratio: int | None) -> list[_Measured]:
-    same = (other for other in measured if other.path == one.path and other.is_fixed(ratio))
+def _others(measurement: _Measured, measured: Sequence[_Measured], ratio: int | None) -> list[_Measured]:
+    same = (other for other in measured if other.path == measurement.path and other.is_fixed(ratio))
     return [other for other in same if other.acked.done]
 
 
-def _compared(one: _Measured, other: _Measured | None) -> PairedDifference | None:
-    return None if other is None or other is one else compare(other.rows, one.rows)
+def _compared(measurement: _Measured, other: _Measured | None) -> PairedDifference | None:
+    return None if other is None or other is measurement else compare(other.rows, measurement.rows)
 
 
-def _policy(one: _Measured, least: _Measured | None) -> Policy:
-    found, acked, ended = _compared(one, least), one.acked, done(one.rows)
+def _policy(measurement: _Measured, least: _Measured | None) -> Policy:
+    found, acked, ended = _compared(measurement, least), measurement.acked, done(measurement.rows)
     return Policy(
         cell=acked.cell,
         client=acked.client,
@@ -138,19 +138,23 @@ def _policy(one: _Measured, least: _Measured | None) -> Policy:
 def checks(experiment: AckPolicies, rows: Sequence[Row]) -> list[Check]:
     """Return the checks of all cells with two ratios."""
     measured = _measured(experiment, rows)
-    twofold = [one for one in measured if one.cell.ack_ratio_later is not None and one.acked.done]
+    twofold = [
+        measurement
+        for measurement in measured
+        if measurement.cell.ack_ratio_later is not None and measurement.acked.done
+    ]
     return [
-        *equations([one.acked for one in twofold if one.acked.clean]),
-        *(check for one in twofold for check in _of(one, measured)),
+        *equations([measurement.acked for measurement in twofold if measurement.acked.clean]),
+        *(check for measurement in twofold for check in _of(measurement, measured)),
     ]
 
 
-def _of(one: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
-    acked, cell = one.acked, one.cell
+def _of(measurement: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
+    acked, cell = measurement.acked, measurement.cell
     about = f"RTT {acked.rtt_ms:g} ms, loss {acked.loss_percent:g} %" + (
         f", {acked.more}" if acked.more else ""
     )
-    least, later = _other(one, measured, _LEAST), _others(one, measured, cell.ack_ratio_later)
+    least, later = _other(measurement, measured, _LEAST), _others(measurement, measured, cell.ack_ratio_later)
     alike = next((other for other in later if other.acked.ack_delay_ms == acked.ack_delay_ms), None)
     if least is not None and least.acked.acks is not None and acked.acks is not None:
         yield Check(
@@ -170,7 +174,7 @@ def _of(one: _Measured, measured: Sequence[_Measured]) -> Iterator[Check]:
             abs(extra - expected) <= _EXTRA_WITHIN * abs(expected),
         )
     for other in (least, *later):
-        found = _compared(one, other)
+        found = _compared(measurement, other)
         if other is None or found is None:
             continue
         delay = "" if other.acked.ack_delay_ms is None else f" and {other.acked.ack_delay_ms:g} ms"

@@ -13,7 +13,7 @@ _NAMES: dict[Answering, str] = {"wfc": "WFC", "iack": "IACK"}
 
 
 @dataclass(frozen=True)
-class Straight:
+class RttLine:
     """A line: `at_zero_ms` + `per_rtt` x RTT."""
 
     at_zero_ms: float
@@ -22,19 +22,19 @@ class Straight:
     def __str__(self) -> str:
         return f"{self.at_zero_ms:.0f} + {self.per_rtt:.2f} RTT"
 
-    def crosses_at_ms(self, other: Straight) -> float | None:
+    def crosses_at_ms(self, other: RttLine) -> float | None:
         """Return the RTT at which two lines have the same time; `None` if they are parallel."""
         if self.per_rtt == other.per_rtt:
             return None
         return (other.at_zero_ms - self.at_zero_ms) / (self.per_rtt - other.per_rtt)
 
 
-def fit_line(points: Sequence[tuple[float, float]]) -> Straight | None:
+def fit_line(points: Sequence[tuple[float, float]]) -> RttLine | None:
     """Return the least-squares line through times over RTTs; `None` if all points have the same RTT."""
     if len({rtt_ms for rtt_ms, _ in points}) < 2:
         return None
     fitted = linear_regression([rtt_ms for rtt_ms, _ in points], [time_ms for _, time_ms in points])
-    return Straight(fitted.intercept, fitted.slope)
+    return RttLine(fitted.intercept, fitted.slope)
 
 
 def sentences(experiment: Gains, gains: Sequence[Gain]) -> list[str]:
@@ -51,7 +51,7 @@ def sentences(experiment: Gains, gains: Sequence[Gain]) -> list[str]:
             continue
         (waiting, clients), (instant, _) = pair
         assert waiting is not None and instant is not None
-        published_lines = [Straight(fitted.at_zero_ms, fitted.per_rtt) for fitted in (wfc, iack)]
+        published_lines = [RttLine(fitted.at_zero_ms, fitted.per_rtt) for fitted in (wfc, iack)]
         is_published = not wfc.servers or server in wfc.servers
         texts.append(
             f"Server {server}, lines of least squares through the medians of {clients} clients at "
@@ -81,7 +81,7 @@ def _published(experiment: Gains, answering: Answering) -> Fitted | None:
     return next((fitted for fitted in experiment.fitted if fitted.answering == answering), None)
 
 
-def _our_line(published: Fitted, gains: Sequence[Gain]) -> tuple[Straight | None, int]:
+def _our_line(published: Fitted, gains: Sequence[Gain]) -> tuple[RttLine | None, int]:
     """Return our line at the RTTs of the published one, and its number of clients."""
     name = f"{published.answering}_first_stream_ms"
     points = [
@@ -96,6 +96,6 @@ def _published_text(text: str, shown: bool) -> str:
     return f" (published {text})" if shown else ""
 
 
-def _crossing(wfc: Straight, iack: Straight) -> str:
+def _crossing(wfc: RttLine, iack: RttLine) -> str:
     at_ms = wfc.crosses_at_ms(iack)
     return "no RTT" if at_ms is None or at_ms <= 0 else f"{at_ms:.0f} ms"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.measures.gains import rtt_lines
-from testbed.measures.gains.rtt_lines import Straight
+from testbed.measures.gains.rtt_lines import RttLine
 from tests.testbed.experiments import find, lines
 from tests.testbed.experiments import text as text_of
 from tests.testbed.test_gain import trial
@@ -31,8 +31,8 @@ def test_a_line_is_that_of_least_squares(
 
 def test_two_lines_cross_where_their_times_are_the_same() -> None:
     """The published ones: near 136 ms."""
-    assert Straight(22, 4.55).crosses_at_ms(Straight(219, 3.1)) == pytest.approx(135.86, abs=0.01)
-    assert Straight(22, 3).crosses_at_ms(Straight(219, 3)) is None
+    assert RttLine(22, 4.55).crosses_at_ms(RttLine(219, 3.1)) == pytest.approx(135.86, abs=0.01)
+    assert RttLine(22, 3).crosses_at_ms(RttLine(219, 3)) is None
 
 
 def test_our_lines_are_printed_with_the_published_ones_at_the_papers_default_pto() -> None:

@@ -342,10 +342,10 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
 # Enough space for the settings, but not for a list of two megabytes. The second fetch finds space in its
 # check, but the disk is full when it writes.
 _FULL = """
-mount -t tmpfs -o size=1m none {spool}
+mount -t tmpfs -o size=1m none {pending}
 {python} -c {fetch} >{folder}/refused.out 2>&1
 {python} -c {fetch} filled >{folder}/full.out 2>&1
-mount -o remount,size=50m {spool}
+mount -o remount,size=50m {pending}
 {python} -c {fetch} >{folder}/whole.out 2>&1
 """
 
@@ -365,19 +365,19 @@ except FirstflightError as error:
 
 
 def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> None:
-    """A small mounted file system as the spool; a real server provides the inputs."""
-    (place / "spool").mkdir()
+    """A small mounted file system as the pending uploads; a real server provides the inputs."""
+    (place / "pending").mkdir()
     centre.centre_files(place)
     run = centre.open_run(place, 2_000_000)
     with centre.serving(place) as url:
         script = _FULL.format(
-            spool=place / "spool",
+            pending=place / "pending",
             python=sys.executable,
             fetch=shlex.quote(_FETCH.format(run=run.id, centre=url)),
             folder=place,
         )
         unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-        environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "spool")}
+        environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "pending")}
         subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=120)
     printed = {name: (place / f"{name}.out").read_text() for name in ("refused", "full", "whole")}
     assert printed["refused"].startswith("error: the inputs of") and "more than half" in printed["refused"]
