@@ -50,8 +50,8 @@ def test_costs_grow_by_a_straight_line_and_the_routing_table_does_not() -> None:
         (StageRow("dissect", {"dissector": 12.0, "Python": 2.0}), True),
         (StageRow("dissect", {"dissector": 12.0, "Python": 2.1}), False),
         (StageRow("load", {"Python": 150.1}), False),
-        (StageRow("campaign", {"Python": 330.0}), True),
-        (StageRow("campaign", {"Python": 330.1}), False),
+        (StageRow("campaign", {"Python": 260.0}), True),
+        (StageRow("campaign", {"Python": 260.1}), False),
         (StageRow("dissect", {}, 1.0, "", 1.0, 2001.0), False),
         (StageRow("probe", {}, 1.0, "", 1.0, 1501.0, 1501.0), False),
     ],
@@ -63,14 +63,14 @@ def test_each_limit_and_goal_counts(row: StageRow, kept: bool) -> None:
 @pytest.mark.parametrize(
     ("row", "kept"),
     [
-        (StageRow("probe", {}, 300.0), True),
-        (StageRow("probe", {}, 301.0), False),
-        (StageRow("load", {}, 500.0), True),
-        (StageRow("load", {}, 501.0), False),
+        (StageRow("probe", {}, 1000.0), True),
+        (StageRow("probe", {}, 1001.0), False),
+        (StageRow("load", {}, 1000.0), True),
+        (StageRow("load", {}, 1001.0), False),
     ],
 )
 def test_memory_counts_as_measured(row: StageRow, kept: bool) -> None:
-    straight_line = [StageRow("probe", {}, 921.0), StageRow("load", {}, 2015.0)]
+    straight_line = [StageRow("probe", {}, 1921.0), StageRow("load", {}, 2015.0)]
     assert verdict(straight_line, [row, StageRow("report", {}, 10.0)]).within_limits is kept
 
 
@@ -90,8 +90,8 @@ def test_the_last_lines_name_every_limit_and_goal() -> None:
     assert str(verdict(MANY, FEW)) == (
         "goals, CPU s per million names: resolve 0.0 (met: 40); prober 1.1 (met: 50); rest of probe 1.9 "
         "(met: 25); dissect 0.0 (met: 14); targets, as_data, tcpdump, load, report 6.4 (met: 150)\n"
-        "total: 9 CPU s per million names (limit 330); largest process as measured 100 MB anonymous (limit "
-        "300, load 200 of 500); 0.02 GB on disk (limit 2), 0.01 of it captures (limit 1.5)"
+        "total: 9 CPU s per million names (limit 260); largest process as measured 200 MB anonymous (limit "
+        "1,000); 0.02 GB on disk (limit 2), 0.01 of it captures (limit 1.5)"
     )
     assert "dissect 14.1 (missed: 14)" in str(verdict([StageRow("dissect", {"dissector": 14.1})], []))
 
