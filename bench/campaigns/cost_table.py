@@ -131,8 +131,8 @@ def parts(rows: Sequence[StageRow]) -> dict[str, float]:
 class CostVerdict:
     """The cost for a campaign with a million names, and whether it is within the limits and goals.
 
-    `peak_mb`: of the largest process, as measured. Stages work in blocks, so memory hardly grows with the number of names;
-    a straight line through two campaigns would be far too high.
+    `peak_mb`: of the largest process, as measured. Stages work in blocks, so memory hardly grows with the
+    number of names; a straight line through two campaigns would be far too high.
     """
 
     cpu_s: float
