@@ -160,8 +160,8 @@ class CostVerdict:
         return (
             f"goals, CPU s per million names: {of_parts}\n"
             f"total: {self.cpu_s:.0f} CPU s per million names (limit {LIMIT_CPU_S:.0f}); largest process as "
-            f"measured {self.peak_mb:.0f} MB anonymous (limit {LIMIT_MB:,.0f}); {self.disk_gb:.2f} GB on disk "
-            f"(limit {LIMIT_GB:.0f}), {self.capture_gb:.2f} of it captures (limit {LIMIT_CAPTURE_GB})"
+            f"measured {self.peak_mb:.0f} MB anonymous (limit {LIMIT_MB:,.0f}); {self.disk_gb:.2f} GB on "
+            f"disk (limit {LIMIT_GB:.0f}), {self.capture_gb:.2f} of it captures (limit {LIMIT_CAPTURE_GB})"
         )
 
 

@@ -370,7 +370,7 @@ def test_a_vantage_point_has_ceilings_of_its_own(
         return offers.check_settings(stored, offer, world.run.path, HAMBURG, most)
 
     if is_refused:
-        with pytest.raises(BadOffer, match="docs/reference/ceilings.md"):
+        with pytest.raises(BadOffer, match=r"docs/reference/ceilings\.md"):
             check()
     else:
         check()
