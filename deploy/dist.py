@@ -17,11 +17,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import NormalizedName, canonicalize_name, parse_wheel_filename
 
 from deploy import install, sbom
 from firstflight.run import provenance
@@ -124,11 +124,14 @@ def needed_wheels(out: Path) -> None:
     run([*PIP_WHEEL, "--require-hashes", "--wheel-dir", out, *requirements])
 
 
-def applicable(file: str) -> set[str]:
-    """Return the packages in `file` that this version of Python needs, by canonical name."""
-    lines = (TREE / file).read_text(encoding="utf-8").splitlines()
+def applicable(path: Path, environment: Mapping[str, str] | None = None) -> set[NormalizedName]:
+    """Return the packages in a file of requirements or hashes that a version of Python needs.
+
+    `environment`: variables of markers that differ from this Python.
+    """
+    lines = [line.removesuffix(" \\") for line in path.read_text(encoding="utf-8").splitlines()]
     listed = map(Requirement, filter(install.names, lines))
-    return {canonicalize_name(r.name) for r in listed if r.marker is None or r.marker.evaluate()}
+    return {canonicalize_name(r.name) for r in listed if r.marker is None or r.marker.evaluate(environment)}
 
 
 def requirements_with_hashes(out: Path) -> None:
@@ -143,7 +146,7 @@ def requirements_with_hashes(out: Path) -> None:
     project = canonicalize_name("firstflight")
     needed = {project}
     for file in REQUIREMENTS:
-        needed |= set(map(canonicalize_name, applicable(file)))
+        needed |= applicable(TREE / file)
         missing = needed - lines.keys()
         if missing:
             raise DistError(f"there is no wheel of {', '.join(sorted(missing))}: run `make hashes`")

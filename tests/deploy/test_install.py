@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from deploy import install
+from deploy.dist import applicable
 from lab import stacks
 
 TREE = install.TREE
@@ -73,22 +74,19 @@ def requirements_of(package: str) -> list[Requirement]:
 
 def applies(requirement: Requirement, python: str, extra: str = "") -> bool:
     """Return whether this version of Python needs it, for this extra of the package that names it."""
-    environment = {"python_version": python, "python_full_version": f"{python}.5", "extra": extra}
-    return requirement.marker is None or requirement.marker.evaluate(environment)
+    return requirement.marker is None or requirement.marker.evaluate(environment(python, extra))
 
 
-def applicable(path: Path, python: str) -> set[str]:
-    """Return the packages that pip installs for this version of Python, of requirements or hashes."""
-    lines = [line.removesuffix(" \\") for line in path.read_text(encoding="utf-8").splitlines()]
-    listed_requirements = map(Requirement, filter(install.names, lines))
-    return {canonicalize_name(r.name) for r in listed_requirements if applies(r, python)}
+def environment(python: str, extra: str = "") -> dict[str, str]:
+    """Return the variables of markers in this version of Python, for an extra."""
+    return {"python_version": python, "python_full_version": f"{python}.5", "extra": extra}
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("files", [(install.CAMPAIGN,), install.SITE, install.TEST], ids=len)
 def test_every_version_of_python_gets_what_the_packages_need(files: tuple[str, ...], python: str) -> None:
     """pip resolves nothing: without a version and hashes for each package, it stops."""
-    chosen = {name for file in files for name in applicable(TREE / file, python)}
+    chosen = {name for file in files for name in applicable(TREE / file, environment(python))}
     missing: dict[str, str] = {}
     pending = [(package, "") for package in chosen]
     seen = set(pending)
@@ -146,8 +144,10 @@ def test_hashes_are_known_of_exactly_the_listed_packages(path: Path) -> None:
     for entry in re.split(r"\n(?=\S)", hashed.read_text(encoding="utf-8").strip()):
         assert re.fullmatch(r"\S+==\S+( ; .*)?( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
     for python in PYTHONS:
-        of_list = listed(path.name) if path.name == install.DEMO_NAMES else applicable(path, python)
-        assert applicable(hashed, python) == of_list, python
+        of_list = (
+            listed(path.name) if path.name == install.DEMO_NAMES else applicable(path, environment(python))
+        )
+        assert applicable(hashed, environment(python)) == of_list, python
 
 
 def test_no_file_of_hashes_is_left_over() -> None:

@@ -10,7 +10,7 @@ from statistics import median
 from testbed.experiment.cell import Cell
 from testbed.measures.acknowledgements import model
 from testbed.trials.captures import captured_packets
-from testbed.trials.captures.packets import Packet
+from testbed.trials.captures.packets import Packet, is_eliciting
 from testbed.trials.trial_row import Row
 
 DEFAULT_RATIO = 2
@@ -23,8 +23,6 @@ _SLACK_NS = 1_000_000
 """Timers fire at most this much early, as in the dissector (dissector/native/src/quic/acks)."""
 _UDP_IP_BYTES = 20 + 8
 _HANDSHAKE = {"initial", "handshake"}
-_SILENT = {"ack", "padding", "connection_close", "application_close"}
-"""Frames that elicit no ACK (RFC 9000, 13.2)."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,9 @@ def traffic(packets: Sequence[Packet], delay_ms: float, rtt_ms: float) -> Traffi
         frames = [frame.split() for frame in packet["frames"].split("; ")]
         kinds = {words[0] for words in frames if words}
         if not packet["from_client"]:
-            received.packet(packet["packet_number"], packet["time_ns"], is_eliciting=not kinds <= _SILENT)
+            received.packet(
+                packet["packet_number"], packet["time_ns"], is_eliciting=is_eliciting(packet["frames"])
+            )
             continue
         if "ack" not in kinds:
             continue

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.measures import default_pto
-from testbed.trials.captures.packets import Packet
+from testbed.trials.captures.packets import Packet, is_eliciting
 
 _ACK = re.compile(r"ack (\S+) delay (\d+)")
 _EXPONENT = 3
 """ack_delay_exponent in Initial and Handshake packets (RFC 9000, 13.2.5)."""
 _FLIGHT_US = 15_000
 """Packets with shorter gaps are one flight; a client's pacing makes gaps of up to 7 ms. Probes come later."""
-_NOT_ELICITING = {"ack", "ack_ecn", "padding", "connection_close", "application_close"}
 _SHORTER = 2
 """A later sample is shorter if the first one is at least this multiple of it."""
 
@@ -66,7 +65,9 @@ def repeated_after(packets: Sequence[Packet]) -> int | None:
     sent = [
         packet["since_start_us"]
         for packet in packets
-        if packet["from_client"] and packet["type"] in ("handshake", "1rtt") and _is_eliciting(packet)
+        if packet["from_client"]
+        and packet["type"] in ("handshake", "1rtt")
+        and is_eliciting(packet["frames"])
     ]
     return next((new - old for old, new in pairwise(sent) if new - old > _FLIGHT_US), None)
 
@@ -83,7 +84,7 @@ def initial_samples(packets: Sequence[Packet]) -> Iterator[Sample]:
             continue
         for numbers, delay in _ACK.findall(packet["frames"] or ""):
             newest = max(map(int, re.findall(r"\d+", numbers)))
-            if newest > largest and newest in sent and _is_eliciting(sent[newest]):
+            if newest > largest and newest in sent and is_eliciting(sent[newest]["frames"]):
                 largest = newest
                 rtt_us = packet["since_start_us"] - sent[newest]["since_start_us"]
                 yield Sample(packet["since_start_us"], rtt_us, int(delay) << _EXPONENT)
@@ -100,7 +101,7 @@ def later_timer(packets: Sequence[Packet]) -> LaterTimer | None:
     sent = [
         packet["since_start_us"]
         for packet in packets
-        if packet["from_client"] and packet["type"] == "initial" and _is_eliciting(packet)
+        if packet["from_client"] and packet["type"] == "initial" and is_eliciting(packet["frames"])
     ]
     flights = [[sent[0]]]
     for time in sent[1:]:
@@ -118,9 +119,3 @@ def later_timer(packets: Sequence[Packet]) -> LaterTimer | None:
         probes=len(before) - 1,
         samples=tuple(sample.rtt_us for sample in samples[: place + 1]),
     )
-
-
-def _is_eliciting(packet: Packet) -> bool:
-    """Return whether a packet elicits an ACK (RFC 9002, 2)."""
-    names = {frame.split()[0] for frame in (packet["frames"] or "").split("; ") if frame}
-    return not names <= _NOT_ELICITING

@@ -39,12 +39,16 @@ def _without_rollbacks(lines: Sequence[Paced]) -> Iterator[Check]:
 
 def _by_buffers(lines: Sequence[Paced]) -> Iterator[Check]:
     """Yield whether larger buffers send more bursts (section 4.3): the share of gaps inside of trains."""
-    sized = [line for line in lines if line.gso_segments is not None and not line.gso_paced]
-    servers = dict.fromkeys((line.server, line.congestion_control, line.qdisc) for line in sized)
+    sized = [
+        (line, line.gso_segments, line.below_percent)
+        for line in lines
+        if line.gso_segments is not None and line.below_percent is not None and not line.gso_paced
+    ]
+    servers = dict.fromkeys((line.server, line.congestion_control, line.qdisc) for line, *_ in sized)
     for server, control, qdisc in servers:
         group = sorted(
-            (line.gso_segments or 0, line.below_percent or 0.0)
-            for line in sized
+            (segments, share)
+            for line, segments, share in sized
             if (line.server, line.congestion_control, line.qdisc) == (server, control, qdisc)
         )
         if len(group) > 1:

@@ -9,6 +9,10 @@ Packet = dict[str, Any]
 """A row of quic_packet."""
 
 
+_SILENT = {"ack", "padding", "connection_close", "application_close"}
+"""Frames that elicit no ACK (RFC 9000, 13.2), as quic_packet names them."""
+
+
 def by_connection(packets: Iterable[Packet]) -> list[list[Packet]]:
     """Return the packets of each connection in a capture, in the capture's order."""
     connections: dict[tuple[Any, ...], list[Packet]] = {}
@@ -30,3 +34,8 @@ def crypto_bytes(frames: str | None) -> Iterator[int]:
 def has_stream(frames: str | None) -> bool:
     """Return whether a STREAM frame is among a packet's frames, as quic_packet names them."""
     return any(frame.split()[:1] == ["stream"] for frame in (frames or "").split("; "))
+
+
+def is_eliciting(frames: str | None) -> bool:
+    """Return whether a packet with these frames, as quic_packet names them, elicits an ACK (RFC 9002, 2)."""
+    return not {frame.split()[0] for frame in (frames or "").split("; ") if frame} <= _SILENT
