@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from firstflight.errors import InputError
 from reports.figures import compared as figures
 from reports.figures import style, svg
 from reports.numbers import compared, spread
@@ -89,8 +90,9 @@ def test_the_equations_by_hand() -> None:
     assert Traffic(800, 0, 0, 0, 65, 2000).client_bytes(10, None, 1, None) == 80 * 65 + 2000
 
 
-def captured(monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+def captured(folder: Path, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
     """Make each trial's capture show 100 packets; the last `late` have an ACK by the timer."""
+    (folder / "path.pcap").touch()
     sent = [data(number / 10, number) for number in range(100 - late)]
     packets = [
         packet(0, 0, "crypto 0+9", type="initial", from_client=True, datagram_size=1200),
@@ -110,7 +112,7 @@ def kept(row: Row, **more: object) -> Row:
 def test_a_cell_s_equations_use_the_measured_alpha(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int, alpha: float, met: bool
 ) -> None:
-    captured(monkeypatch, late)
+    captured(tmp_path, monkeypatch, late)
     cell = named("ack-ratio", rtt_ms=638, ack_ratio=10)
     rows = [kept(trial(cell), ip_bytes_server=100_000, ip_bytes_client=1950, ack_packets=10)]
     experiment = find("ack-ratio")
@@ -131,8 +133,22 @@ def test_a_cell_s_equations_use_the_measured_alpha(
     assert "Alpha" not in acks.results(experiment, tmp_path, [trial(cell)]).summary().text(terminal=False)
 
 
+def test_a_removed_capture_has_no_equations_and_a_damaged_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured(tmp_path, monkeypatch, 5)
+    monkeypatch.setattr("testbed.trials.captures.captured_packets.connections", lambda *_: [])
+    experiment = find("ack-ratio")
+    rows = [kept(trial(named("ack-ratio", rtt_ms=638, ack_ratio=10)))]
+    with pytest.raises(InputError, match="have 0 connections for 1 completed trials"):
+        cells.cells(experiment, rows, tmp_path)
+    (tmp_path / "path.pcap").unlink()
+    (removed,) = cells.cells(experiment, rows, tmp_path)
+    assert removed.equations is None
+
+
 def test_a_browser_has_its_published_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    captured(monkeypatch, 0)
+    captured(tmp_path, monkeypatch, 0)
     experiment = find("ack-ratio")
     rows = [kept(trial(named("ack-ratio", client=name))) for name in ("chromium", "firefox")]
     chromium, firefox = cells.cells(experiment, rows, tmp_path)
@@ -147,7 +163,7 @@ def test_a_browser_has_its_published_ratio(tmp_path: Path, monkeypatch: pytest.M
 def test_an_alpha_of_a_published_ratio_is_not_in_the_mean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    captured(monkeypatch, 5)
+    captured(tmp_path, monkeypatch, 5)
     rows = [kept(trial(named("ack-ratio", client="firefox")))]
     (firefox,) = cells.cells(find("ack-ratio"), rows, tmp_path)
     assert firefox.equations is not None and firefox.equations.alpha == 2.5

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from firstflight.errors import InputError
 from testbed.experiment.cell import Cell
 from testbed.measures.acknowledgements import model
 from testbed.trials.captures import captured_packets
@@ -64,12 +65,21 @@ class Traffic:
 def of_trials(folder: Path, cell: Cell, rows: Sequence[Row]) -> list[tuple[Row, Traffic]]:
     """Return `rows`, completed trials of a cell in the experiment's `folder`, each with its traffic.
 
-    Leaves out trials whose captures were not kept.
+    Leaves out trials without a kept capture. InputError if a capture lacks a trial's connection.
     """
-    kept = [row for row in rows if row["capture_file"] and row["keys_file"]]
+    kept = [
+        row
+        for row in rows
+        if row["capture_file"] and row["keys_file"] and (folder / row["capture_file"]).is_file()
+    ]
     kept.sort(key=lambda row: row["repetition"])
     # A capture has the trials of a block in their order, and a completed trial is one connection.
     connections = captured_packets.connections(folder, kept) if kept else []
+    if len(connections) != len(kept):
+        raise InputError(
+            f"{folder}: the captures of cell {cell.name} have {len(connections)} connections for {len(kept)} "
+            "completed trials; run the cell again without --resume"
+        )
     delay_ms = cell.ack_delay_ms or DEFAULT_DELAY_MS
     return [
         (row, traffic(packets, delay_ms, cell.rtt_ms)) for row, packets in zip(kept, connections, strict=True)

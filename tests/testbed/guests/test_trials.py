@@ -182,7 +182,7 @@ def test_fewer_acks_are_sent_when_requested(tmp_path: Path) -> None:
     assert all(row["link_late_p99_us"] <= 5 for row in rows)
     # These findings of the paper hold for a body of a megabyte, too; the others need the time after slow
     # start (`show`).
-    checked = measures.results(find("ack-ratio"), tmp_path, rows).summary().checks
+    checked = measures.results(find("ack-ratio"), tmp_path / "ack-ratio", rows).summary().checks
     met = [check for check in checked if check.met]
     assert any("4 to 5.2 times fewer ACKs" in check.expected for check in met)
     assert any("the timer sends a larger share" in check.expected for check in met)
