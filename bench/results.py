@@ -35,7 +35,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """The result file of one run of a bench. Without a `path`, nothing is written.
+    """The result file of a benchmark run. If `path` is `None`, nothing is written.
 
     `name`: the result's name; `command`: the command line; `earlier`: the content of an existing file;
     `load_at_start`, `firstflight`: the one-minute load average and the version when the run began.

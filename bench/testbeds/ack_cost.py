@@ -5,7 +5,7 @@ packet, the other for every tenth (ACK_FREQUENCY). The order within a round is 2
 ratio of the CPU times in a round, so the speed of the machine cancels. The noise is the ratio of the two
 transfers with the same ratio in a round, which would be 1 without noise.
 
-CPU time is that of the whole process, user and system (schedstat). Packets are those of the client's device,
+CPU time includes user and system time (schedstat). Packets are counted on the client's device,
 without segmentation offload. The path has a rate limit and no delay. A client that gets a processor late
 reads several packets at once, and acknowledges them together: on a machine with other work, give
 `--realtime` (as root). The comparison fails if a transfer fails, not if the machine is slow.

@@ -84,7 +84,7 @@ OVERHEAD = Numeric(
         "The smallest QUIC ACK has a short header of 2 bytes and a frame of 5, not 3 and 4: 51 either way.",
         "14 for a tunnel at ratio 10 is not 120 / 10; the table has 60 and 61 for the same case at ratio 2.",
         "With ROHC, IP and UDP headers have the lengths of RFC 3095, which give the text's 71 to 26 bytes.",
-        "The lengths of compressed TCP headers and the ratio of the PEP are those that the values imply.",
+        "The lengths of compressed TCP headers and the ratio of the PEP follow from the values.",
         "A TCP ACK has 52 bytes with timestamps (26 for a packet), and 80 at most with SACK ranges, not 84.",
     ),
 )

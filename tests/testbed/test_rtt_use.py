@@ -1,4 +1,4 @@
-"""Timeouts of clients from their packets, and what they say about the RTT estimate."""
+"""Timeouts of clients from their packets, and conclusions about their RTT estimates."""
 
 from __future__ import annotations
 
