@@ -24,7 +24,7 @@ VANTAGES = {
     "los_angeles": ("198.18.0.12", "2001:db8:0:12::1"),
 }
 KILLED = "hamburg"
-WATCH = f"{KILLED}.watch"
+WATCHING = "los_angeles"
 DAILY = ("targets", "as_data")
 OPTOUT_STATUS = (sys.executable, "-P", "-m", "cli", "optout", "status")
 FILES = ("cloudflare-1.mirrors.test", "no-sack.mirrors.test", "promise.mirrors.test")
@@ -135,9 +135,31 @@ class AirflowScan:
 
 
 @pytest.fixture(scope="module")
-def scan(site: RunningSite, first_tries: dict[str, FirstTry]) -> AirflowScan:
+def watched(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
+    """A manually triggered DAG run of cdn_watch with a short period, which begins after a minute."""
+    del first_tries
+    site.pause("cdn_watch", False)
+
+    def scheduled() -> list[str]:
+        return [run["dag_run_id"] for run in runs_of(site, "cdn_watch") if run["run_type"] == "scheduled"]
+
+    # A run for the rest of the hour starts immediately. Marking it as failed keeps it from delaying others.
+    wait_for(lambda: bool(scheduled()), 60, lambda: runs_of(site, "cdn_watch"))
+    for run in scheduled():
+        site.mark_failed("cdn_watch", run)
+    return trigger_watch(site, WATCHING, begins_after_s=60)
+
+
+def trigger_watch(site: RunningSite, vantage: str, *, begins_after_s: float) -> str:
+    """Trigger a watch of half a minute, in which a minute has ten seconds; return the DAG run's id."""
+    times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": begins_after_s}
+    return site.trigger("cdn_watch", vantage_points=[vantage], **times)
+
+
+@pytest.fixture(scope="module")
+def scan(site: RunningSite, first_tries: dict[str, FirstTry], watched: str) -> AirflowScan:
     """quic_scan, triggered through the REST interface; kill -9 ends one worker while it probes."""
-    del first_tries  # required, but unused
+    del first_tries, watched  # first_tries is required; the watch probes during the scan
     site.pause("quic_scan", False)
     dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5, handshake_share=0.05)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
@@ -212,23 +234,3 @@ def crawled(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
     assert site.run_to_end("crawl", dag_run, 60) == "success", site.describe("crawl", dag_run)
     site.pause("crawl", True)  # a new week may start during the tests
     return str(site.xcom("crawl", dag_run, "open"))
-
-
-@pytest.fixture(scope="module")
-def watched(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
-    """A manually triggered DAG run of cdn_watch with a short period.
-
-    It waits for its period while the next test scans and kills the centre.
-    """
-    del first_tries
-    site.pause("cdn_watch", False)
-
-    def scheduled() -> list[str]:
-        return [run["dag_run_id"] for run in runs_of(site, "cdn_watch") if run["run_type"] == "scheduled"]
-
-    # A run for the rest of the hour starts immediately. Marking it as failed keeps it from delaying others.
-    wait_for(lambda: bool(scheduled()), 60, lambda: runs_of(site, "cdn_watch"))
-    for run in scheduled():
-        site.mark_failed("cdn_watch", run)
-    times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 240}
-    return site.trigger("cdn_watch", vantage_points=[KILLED], **times)

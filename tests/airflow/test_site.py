@@ -30,13 +30,14 @@ from tests.airflow.site_fixtures import (
     KILLED,
     OPTOUT_STATUS,
     VANTAGES,
-    WATCH,
+    WATCHING,
     AirflowScan,
     FirstTry,
     Stolen,
     fetch_task,
     halt_prober,
     runs_of,
+    trigger_watch,
 )
 from tests.airflow.site_fixtures import crawled as crawled
 from tests.airflow.site_fixtures import first_tries as first_tries
@@ -121,6 +122,26 @@ def test_the_killed_worker_restarts_once_and_logs_why_it_waits(site: RunningSite
     log = (site.folder / "logs" / f"worker-{KILLED}.log").read_text()
     assert log.count("the worker before this one was killed") == 1
     assert "already active" not in log
+
+
+def test_a_watch_paces_itself_and_every_slot_is_a_row(
+    site: RunningSite, scan: AirflowScan, watched: str
+) -> None:
+    del scan  # waiting for its end costs nothing more
+    assert site.run_to_end("cdn_watch", watched, 240) == "success", site.describe("cdn_watch", watched)
+    run = site.xcom("cdn_watch", watched, "open")
+    rows = site.rows(
+        "SELECT purpose, count() AS slots, countIf(state = 'probed') AS probed, uniqExact(slot) AS different "
+        f"FROM watch_slot WHERE run = '{run}' AND vantage = '{WATCHING}' GROUP BY purpose"
+    )
+    # Three minutes of ten seconds: nine names, and the owned one sixty times a minute.
+    assert {row["purpose"]: row["slots"] for row in rows} == {"watch": 27, "owned": 180}
+    assert all(row["different"] == row["slots"] for row in rows)
+    assert sum(row["probed"] for row in rows) > 150
+    probes = site.rows(
+        f"SELECT vantage, worker, count() AS n FROM quic_probe WHERE run = '{run}' GROUP BY ALL"
+    )
+    assert probes == [{"vantage": WATCHING, "worker": WATCHING, "n": sum(row["probed"] for row in rows)}]
 
 
 def test_the_report_covers_all_vantage_points(site: RunningSite, scan: AirflowScan) -> None:
@@ -440,16 +461,17 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: RunningSite) -> N
     assert report["missing"] == [] and report["rows"] == dict.fromkeys(VANTAGES, len(FILES))
 
 
-def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
-    site: RunningSite, watched: str
-) -> None:
+def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(site: RunningSite) -> None:
     """The DAG is paused in the middle, the centre is killed with its database, the store refuses logins,
     and a vantage point is down."""
     site.pause("quic_scan", False)
     place, down = "los_angeles", KILLED
-    # The watch at that vantage point continues: a worker in maintenance only accepts no further task.
-    is_running = lambda: site.tasks("cdn_watch", watched)[WATCH]["state"] == "running"  # noqa: E731
-    wait_for(is_running, 120, lambda: site.describe("cdn_watch", watched))
+    waiting = trigger_watch(site, down, begins_after_s=3600)
+
+    def is_watching() -> bool:
+        return bool(site.tasks("cdn_watch", waiting)[f"{down}.watch"]["state"] == "running")
+
+    wait_for(is_watching, 120, lambda: site.describe("cdn_watch", waiting))
     site.maintenance(down, begins=True)
     idle = site.folder / "logs" / f"worker-{down}.log"
     wait_for(lambda: "Maintenance mode requested!" in idle.read_text(), 30, idle.read_text)
@@ -463,6 +485,8 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         return len(list((site.folder / place).glob(segments))) >= before + 2
 
     wait_for(probing, 120, lambda: site.describe("quic_scan", first))
+    # A worker in maintenance only accepts no further task: its watch continues.
+    assert is_watching(), site.describe("cdn_watch", waiting)
     engine = halt_prober(site, place, first)
     site.pause("quic_scan", True)
     go_on_when_interrupted([engine])
@@ -499,6 +523,9 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     site.maintenance(down, begins=False)
     assert site.run_to_end("quic_scan", second, 300) == "success", site.describe("quic_scan", second)
     assert site.xcom("quic_scan", second, "late_report")["missing"] == []
+    # The watch waited for its period all the time, or was tried again.
+    wait_for(is_watching, 120, lambda: site.describe("cdn_watch", waiting))
+    site.mark_failed("cdn_watch", waiting)
 
     runs = {}
     for dag_run, vantages in ((first, [place]), (second, [down, place])):
@@ -526,23 +553,6 @@ def _answers(site: RunningSite) -> bool:
     except (requests.ConnectionError, requests.Timeout):
         return False
     return True
-
-
-def test_a_watch_paces_itself_and_every_slot_is_a_row(site: RunningSite, watched: str) -> None:
-    assert site.run_to_end("cdn_watch", watched, 240) == "success", site.describe("cdn_watch", watched)
-    run = site.xcom("cdn_watch", watched, "open")
-    rows = site.rows(
-        "SELECT purpose, count() AS slots, countIf(state = 'probed') AS probed, uniqExact(slot) AS different "
-        f"FROM watch_slot WHERE run = '{run}' AND vantage = '{KILLED}' GROUP BY purpose"
-    )
-    # Three minutes of ten seconds: nine names, and the owned one sixty times a minute.
-    assert {row["purpose"]: row["slots"] for row in rows} == {"watch": 27, "owned": 180}
-    assert all(row["different"] == row["slots"] for row in rows)
-    assert sum(row["probed"] for row in rows) > 150
-    probes = site.rows(
-        f"SELECT vantage, worker, count() AS n FROM quic_probe WHERE run = '{run}' GROUP BY ALL"
-    )
-    assert probes == [{"vantage": KILLED, "worker": KILLED, "n": sum(row["probed"] for row in rows)}]
 
 
 def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: RunningSite) -> None:
