@@ -189,6 +189,14 @@ def included(task: dict[str, Any]) -> tuple[str, str]:
     return about.get("name", ""), about.get("tasks_from", "")
 
 
+def test_roles_that_others_include_have_no_handlers() -> None:
+    """Ansible runs such a handler only where the last role that includes it applies."""
+    texts = [path.read_text() for path in ANSIBLE.rglob("*.yml")]
+    names = {name for text in texts for name in re.findall(r"include_role:\n\s+name: (\w+)", text)}
+    assert names > {"common"}
+    assert not [name for name in names if (ANSIBLE / "roles" / name / "handlers").exists()]
+
+
 def test_a_vantage_point_that_is_removed_runs_and_forwards_nothing() -> None:
     (play,) = yaml.safe_load((ANSIBLE / "remove.yml").read_text())
     (ended,) = (task for task in play["tasks"] if task.get("loop"))
