@@ -40,7 +40,7 @@ class SampledStage(TargetStage):
 
     def choose(self) -> pa.Table:
         """Sample names, and return their addresses."""
-        return draw.plan(self.run, self.key, self.name, self.mapper, self.folder, over_quic=self.over_quic)
+        return draw.plan(self.run, self.key, self.name, self.mapper, over_quic=self.over_quic)
 
 
 class SampledEngineStage(SampledStage, EngineStage):

@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from firstflight.errors import InputError
-from scanner.driver import choose, mapped, pairs, rows
-from scanner.driver.pairs import Pairs
+from scanner.driver import choose, rows, segments
 from scanner.driver.rows import Rows
 from scanner.records import counts, merge
-from scanner.records.last_probe import LastProbes
+from scanner.records.last_probe import last_probes
 from schemas import records
 from tests.test_probe_parts import SECOND, answer, merged, probe, prober_rows, write_segment
 
-MODULES = (choose, mapped, rows)
+MODULES = (choose, rows, segments)
 
 
 @pytest.fixture(params=[1, 2, 3, 32_768])
@@ -28,31 +26,11 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     size: int = request.param
     for module in MODULES:
         monkeypatch.setattr(module, "BATCH", size)
+    monkeypatch.setattr(rows, "TAKEN", 2 * size)
     return size
 
 
-def table_of(*found: tuple[str, str]) -> pa.Table:
-    return pa.table({"domain": [name for name, _ in found], "ip": [ip for _, ip in found]})
-
-
-@pytest.fixture(params=["other hashes", "one hash for all"])
-def hashed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "one hash for all":
-        monkeypatch.setattr(pairs, "hashes", lambda domains, _: np.zeros(len(domains), np.int64))
-
-
-@pytest.mark.usefixtures("hashed")
-def test_pairs_are_found_as_strings_whatever_their_hashes(tmp_path: Path) -> None:
-    table = pa.concat_tables([table_of(("a", "1"), ("b", "2")), table_of(("a", "2"), ("b", "2"))])
-    known = Pairs(table, tmp_path)
-    assert pairs.repeated(table, tmp_path).tolist() == [3]
-    wanted = table_of(("b", "2"), ("a", "3"), ("a", "2"), ("", "1"), ("a", "1")).combine_chunks()
-    of, at = known.find(*(column.combine_chunks() for column in wanted.columns))
-    assert sorted(zip(of.tolist(), at.tolist(), strict=True)) == [(0, 1), (0, 3), (2, 2), (4, 0)]
-    assert [len(pairs.repeated(table.slice(0, rows), tmp_path)) for rows in range(4)] == [0, 0, 0, 0]
-
-
-@pytest.mark.usefixtures("block", "hashed")
+@pytest.mark.usefixtures("block")
 def test_addresses_are_chosen_once_where_they_stood_first(tmp_path: Path) -> None:
     rows = [
         answer("z.test", "A", "192.0.2.9", 0),
@@ -65,7 +43,7 @@ def test_addresses_are_chosen_once_where_they_stood_first(tmp_path: Path) -> Non
         answer("c.test", "A", "192.0.2.3", 0),
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "answers.parquet")
-    plan = choose.choose(tmp_path / "answers.parquet", (4,), True, tmp_path)
+    plan = choose.choose(tmp_path / "answers.parquet", (4,), True)
     assert plan.schema.equals(choose.PLAN)
     assert plan["domain"].to_pylist() == ["z.test", "a.test", "b.test", "c.test"]
     assert plan["target"].to_pylist() == [2, 3, 4, 5]
@@ -86,7 +64,7 @@ def read(tmp_path: Path) -> Rows:
     folder, given = tmp_path / "segments", sent_rows()
     parts: tuple[list[dict[str, Any]], ...] = (given[:3], [], given[3:])
     paths = [write_segment(folder / f"seg-{n:06}.arrow", prober_rows(*part)) for n, part in enumerate(parts)]
-    return Rows(paths, tmp_path)
+    return Rows(paths)
 
 
 @pytest.mark.usefixtures("block")
@@ -102,12 +80,12 @@ def test_rows_are_in_the_order_of_their_targets(tmp_path: Path, block: int) -> N
     counted = counts.of(found.blocks(5, ["outcome", "attempts"]))
     assert counted.for_report() == {"sent": 3, "blocked": 1, "iack": 2, "send_failed": 1, "timeout": 1}
     with pytest.raises(InputError, match="no target has a row"):
-        Rows([], tmp_path)
+        Rows([])
 
 
-@pytest.mark.usefixtures("block", "hashed")
 def test_the_last_probe_is_the_latest_of_all_earlier_ones(tmp_path: Path) -> None:
-    found = read(tmp_path)
+    pairs = [{"domain": row["domain"], "ip": row["ip"]} for row in sent_rows()]
+    plan = pa.Table.from_pylist(pairs)
     before: list[list[tuple[str, str, int | None]]] = [
         [("b.test", "192.0.2.2", 4), ("a.test", "192.0.2.1", 3), ("e.test", "192.0.2.5", 6)],
         [("a.test", "192.0.2.1", None), ("e.test", "192.0.2.9", 7), ("e.test", "192.0.2.5", 5)],
@@ -117,9 +95,9 @@ def test_the_last_probe_is_the_latest_of_all_earlier_ones(tmp_path: Path) -> Non
         earlier.append(tmp_path / f"{number}.parquet")
         columns = [dict(zip(("domain", "ip", "sent_at"), row, strict=True)) for row in known]
         pq.write_table(pa.Table.from_pylist(columns), earlier[-1])
-    assert LastProbes(found, earlier, tmp_path).slice(0, 5).to_pylist() == [3, 4, None, None, 6]
-    assert LastProbes(found, earlier[1:], tmp_path).slice(3, 5).to_pylist() == [None, 5]
-    assert LastProbes(found, [], tmp_path).slice(1, 3).to_pylist() == [None, None]
+    assert last_probes(plan, earlier).to_pylist() == [None, 3, None, 4, 6]
+    assert last_probes(plan, earlier[1:]).to_pylist() == [None, None, None, None, 5]
+    assert last_probes(plan, []).to_pylist() == [None] * 5
 
 
 def test_a_record_file_of_one_block_is_what_parquet_writes_of_a_table(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from scanner.driver.segments import NewSegments, closed_segments, count_below
 from scanner.first_answer import stage as first_answer
 from scanner.handshake.stage import HandshakeStage
 from scanner.records import merge
-from scanner.records.last_probe import LastProbes
+from scanner.records.last_probe import last_probes
 from scanner.tcp_options.stage import TcpOptionsStage
 from schemas import records
 from tests import minimal
@@ -59,7 +59,7 @@ ANSWERS = [
 def chosen(tmp_path: Path, families: tuple[int, ...] = (4, 6), all_addresses: bool = False) -> pa.Table:
     path = tmp_path / "dns_answer.parquet"
     pq.write_table(pa.Table.from_pylist(ANSWERS), path)
-    return choose.choose(path, families, all_addresses, tmp_path)
+    return choose.choose(path, families, all_addresses)
 
 
 def pairs(plan: pa.Table) -> list[tuple[str, str]]:
@@ -109,9 +109,9 @@ def test_only_names_whose_https_record_promises_h3(tmp_path: Path) -> None:
     columns = sorted({name for row in rows for name in row})
     pq.write_table(pa.Table.from_pylist([dict.fromkeys(columns) | row for row in rows]), path)
     promised = choose.promised_h3(path)
-    plan = choose.choose(path, (4,), False, tmp_path, promised=promised)
+    plan = choose.choose(path, (4,), False, promised=promised)
     assert plan["domain"].to_pylist() == ["h3.test", "second.test"]
-    plan = choose.choose(path, (4, 6), False, tmp_path, promised=promised)
+    plan = choose.choose(path, (4, 6), False, promised=promised)
     assert plan["domain"].to_pylist() == ["h3.test", "h3.test", "second.test", "second.test"]
     assert plan["target"].to_pylist() == [2, 3, 4, 5]
     assert choose.names_left_out(path, (4, 6), promised) == 4
@@ -163,7 +163,7 @@ def test_duplicate_targets_are_probed_once_at_their_first_position(tmp_path: Pat
         answer("b.test", "A", "192.0.2.1", 0) | again,
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
-    plan = choose.choose(tmp_path / "twice.parquet", (4,), True, tmp_path)
+    plan = choose.choose(tmp_path / "twice.parquet", (4,), True)
     assert pairs(plan) == [("z.test", "192.0.2.9"), ("a.test", "192.0.2.1"), ("b.test", "192.0.2.1")]
     assert plan["target"].to_pylist() == [2, 3, 4]
     assert plan["rank"].to_pylist() == [5, 5, 9]
@@ -175,7 +175,7 @@ def test_duplicate_targets_are_probed_once_at_their_first_position(tmp_path: Pat
 def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match="run the resolve stage again"):
-        choose.choose(tmp_path / "x.parquet", (4,), False, tmp_path)
+        choose.choose(tmp_path / "x.parquet", (4,), False)
     with pytest.raises(InputError, match="run the resolve stage again"):
         choose.promised_h3(tmp_path / "x.parquet")
 
@@ -258,10 +258,10 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
         [0, 0, 1],
         [1, 2, 2],
     ]
-    rows = Rows(closed_segments(tmp_path / "segments"), tmp_path)
+    rows = Rows(closed_segments(tmp_path / "segments"))
     return merge.merge(
         rows.slice(0, 3),
-        plan,
+        plan.append_column(merge.LAST_PROBE, last_probes(plan, earlier)),
         merge.StageProvenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
         mapper=as_data(tmp_path),
         captures=[
@@ -269,7 +269,6 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
             CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND, cut=7),
         ],
         capture_name=lambda name: f"R/{name}",
-        last=LastProbes(rows, earlier, tmp_path).slice(0, 3),
     )
 
 
@@ -318,10 +317,10 @@ def test_a_target_with_two_rows_and_a_foreign_segment_are_refused(tmp_path: Path
     row = prober_rows(probe(2, "a.test", "192.0.2.1"))
     paths = [write_segment(tmp_path / "segments" / f"seg-00000{n}.arrow", row) for n in (1, 2)]
     with pytest.raises(InputError, match="two rows"):
-        Rows(paths, tmp_path)
+        Rows(paths)
     paths[0].write_bytes(b"broken")
     with pytest.raises(InputError, match="cannot read the segment"):
-        Rows(paths[:1], tmp_path)
+        Rows(paths[:1])
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def _rows(side: str, first: Mask, steps: Path) -> tuple[npt.NDArray[np.int64], p
         closed = closed_segments(folder / "segments")
         if not closed:
             continue  # all rejected
-        rows = Rows(closed, folder)
+        rows = Rows(closed)
         indices.append(block_rows[rows.targets.astype(np.int64) - 2])
         tables.append(rows.slice(0, len(rows), ["port", *names(side)]))
     if not tables:  # the engines rejected all targets of the block

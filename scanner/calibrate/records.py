@@ -14,8 +14,7 @@ from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from scanner.calibrate import pairs
-from scanner.driver.mapped import joined
-from scanner.driver.segments import read_segment
+from scanner.driver.segments import joined, read_segment
 from scanner.records import finished, merge
 from scanner.records.provenance import provenance
 from schemas import records

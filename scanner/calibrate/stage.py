@@ -86,7 +86,7 @@ class CalibrateStage(SampledStage):
         with files.explain_os_errors(step):
             step.mkdir(parents=True, exist_ok=True)
         choose.write_targets(
-            choose.select_rows(block, mask, step),
+            choose.select_rows(block, mask),
             self.port,
             step / "targets.csv",
             self.mapper.asn,

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from firstflight.errors import InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
-from scanner.driver.mapped import BATCH, batches, mapped
-from scanner.driver.pairs import repeated
+from scanner.driver.segments import BATCH
 
 QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 # Columns of the plan that have another name in DNS answers.
@@ -41,21 +41,21 @@ PLAN = pa.schema(
         ("resolver", pa.string()),
     ]
 )
+_CHOSEN = PLAN.remove(0)
 
 
-def resolved(run: Run, key: StageKey, scratch: Path, *, promised: pa.Array | None = None) -> pa.Table:
+def resolved(run: Run, key: StageKey, *, promised: pa.Array | None = None) -> pa.Table:
     """Choose the addresses that the resolve stage found for `key`, as `choose` does with the run's settings.
 
     The addresses that the scan stage found follow, without a name; none, if that stage failed. Raise
     InputError if one of these stages has not run.
     """
     probe = run.settings.probe
-    plan = choose(_dns_answer(run, key), probe.families, probe.all_addresses, scratch, promised=promised)
+    plan = choose(_dns_answer(run, key), probe.families, probe.all_addresses, promised=promised)
     if not run.settings.scan.enabled or without_scan(run, key) is not None:
         return plan
-    scanned = _scanned(run.layout.scan_answer(key), FIRST_LINE + plan.num_rows)
-    named = (pa.Table.from_batches([batch]) for batch in plan.to_batches())
-    return mapped(chain(named, scanned), PLAN, scratch)
+    scanned = _scanned(run.layout.scan_answer(key))
+    return _numbered(pa.concat_tables([plan, scanned], promote_options="default"))
 
 
 def without_scan(run: Run, key: StageKey) -> str | None:
@@ -84,27 +84,20 @@ def _dns_answer(run: Run, key: StageKey) -> Path:
 
 
 def choose(
-    dns_answer: Path,
-    families: Sequence[int],
-    all_addresses: bool,
-    scratch: Path,
-    *,
-    promised: pa.Array | None = None,
+    dns_answer: Path, families: Sequence[int], all_addresses: bool, *, promised: pa.Array | None = None
 ) -> pa.Table:
     """Select the addresses to probe from a resolve stage's record file.
 
     Per name and family, select the answer's first address, or with `all_addresses` each distinct address.
     With `promised`, select only these names (`promised_h3`). Return a table with the columns of PLAN, in the
-    order of the file, mapped from a temporary file in the folder `scratch`. Raise InputError if the file
-    cannot be read.
+    order of the file. Raise InputError if the file cannot be read.
     """
-    answers = mapped(_usable(dns_answer, families, all_addresses, promised), PLAN, scratch)
-    repeats = repeated(answers, scratch)
-    if not len(repeats):
-        return answers
-    mask = np.ones(answers.num_rows, dtype=bool)
-    mask[repeats] = False
-    return select_rows(answers, mask, scratch)
+    usable = _numbered(_usable(dns_answer, families, all_addresses, promised))
+    first = usable.group_by(["domain", "ip"]).aggregate([("target", "min")])["target_min"]
+    plan = select_rows(usable, np.isin(usable["target"].to_numpy(), first.to_numpy()))
+    del usable, first
+    pa.default_memory_pool().release_unused()
+    return plan
 
 
 def promised_h3(dns_answer: Path) -> pa.Array:
@@ -134,28 +127,25 @@ def names_left_out(dns_answer: Path, families: Sequence[int], promised: pa.Array
     return len(pa.chunked_array(left_out, pa.string()).unique())
 
 
-def select_rows(plan: pa.Table, mask: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
-    """Return the rows in a plan that are set in `mask`, numbered again, mapped like the plan."""
-    return mapped(_selected(plan, mask), PLAN, scratch)
+def select_rows(plan: pa.Table, mask: npt.NDArray[np.bool_]) -> pa.Table:
+    """Return the rows in a plan that are set in `mask`, numbered again."""
+    return _numbered(plan.filter(pa.array(mask)))
 
 
 def _usable(
     dns_answer: Path, families: Sequence[int], all_addresses: bool, promised: pa.Array | None
-) -> Iterator[pa.Table]:
-    """Yield the rows with an address to probe, numbered like the lines of targets.csv.
-
-    `promised`: the names that may be selected; `None`: all names.
-    """
-    line = FIRST_LINE
-    for batch in _batches(dns_answer, [*_OF_ADDRESS, "answer_rank", "list_id", "rank", "resolver"]):
+) -> pa.Table:
+    """Return the rows with an address to probe. `promised`: the names that may be selected; `None`: all."""
+    columns = [OF_ANSWER.get(name, name) for name in _CHOSEN.names]
+    usable = []
+    for batch in _batches(dns_answer, {*_OF_ADDRESS, "answer_rank", *columns}):
         mask = _with_address(batch, families)
         if not all_addresses:
             mask = pc.and_(mask, pc.equal(batch["answer_rank"], 0))
         if promised is not None:
             mask = pc.and_(mask, pc.is_in(batch["domain"], value_set=promised))
-        answers = batch.filter(mask)
-        yield _numbered([answers[OF_ANSWER.get(name, name)] for name in PLAN.names[1:]], line)
-        line += answers.num_rows
+        usable.append(batch.filter(mask).select(columns).rename_columns(_CHOSEN.names).cast(_CHOSEN))
+    return pa.Table.from_batches(usable, _CHOSEN)
 
 
 def _with_address(batch: pa.RecordBatch, families: Sequence[int]) -> pa.BooleanArray:
@@ -165,36 +155,27 @@ def _with_address(batch: pa.RecordBatch, families: Sequence[int]) -> pa.BooleanA
     return pc.and_(mask, pc.equal(batch["status"], "NOERROR"))
 
 
-def _scanned(scan_answer: Path, line: int) -> Iterator[pa.Table]:
-    """Yield the addresses that answered a scan, without a name, numbered from `line`."""
+def _scanned(scan_answer: Path) -> pa.Table:
+    """Return the addresses that answered a scan, without a name."""
     if not scan_answer.is_file():
         raise InputError(f"there is no {scan_answer}: run the scan stage first")
-    for batch in _batches(scan_answer, ["ip"], "scan"):
-        count = batch.num_rows
-        columns = {"domain": pa.repeat("", count), "ip": batch["ip"]}
-        yield _numbered([columns.get(name, pa.nulls(count)) for name in PLAN.names[1:]], line)
-        line += count
+    ips = pa.chunked_array((batch["ip"] for batch in _batches(scan_answer, ["ip"], "scan")), pa.string())
+    return pa.table({"domain": pa.repeat("", len(ips)), "ip": ips})
 
 
-def _batches(path: Path, columns: Sequence[str], stage: str = "resolve") -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, columns: Iterable[str], stage: str = "resolve") -> Iterator[pa.RecordBatch]:
     try:
-        yield from batches(path, columns)
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(BATCH, columns=list(columns))
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}; run the {stage} stage again") from error
 
 
-def _selected(plan: pa.Table, mask: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
-    begin, line = 0, FIRST_LINE
-    for batch in plan.to_batches():
-        rows = batch.filter(pa.array(mask[begin : begin + batch.num_rows]))
-        yield _numbered(rows.columns[1:], line)
-        begin += batch.num_rows
-        line += rows.num_rows
-
-
-def _numbered(columns: list[pa.Array], line: int) -> pa.Table:
-    targets = pa.array(np.arange(line, line + len(columns[0]), dtype=np.uint32))
-    return pa.Table.from_arrays([targets, *columns], names=PLAN.names).cast(PLAN)
+def _numbered(rows: pa.Table) -> pa.Table:
+    """Return rows as a plan, numbered like the lines of targets.csv."""
+    targets = pa.array(np.arange(FIRST_LINE, FIRST_LINE + rows.num_rows), pa.uint32())
+    columns = [targets, *(rows[name] for name in _CHOSEN.names)]
+    return pa.table(columns, PLAN.names).cast(PLAN).combine_chunks()
 
 
 def write_targets(

@@ -6,8 +6,6 @@ selected in every repetition, at every vantage point and in any shard, if they h
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,7 +18,7 @@ from firstflight.sampling import number
 from firstflight.settings import SampledNames
 from firstflight.shard import Shard
 from scanner.driver import choose
-from scanner.driver.mapped import rows_at
+from scanner.driver.segments import BATCH
 
 _ALL = 1 << 64
 
@@ -28,21 +26,19 @@ Numbers = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 
-def plan(
-    run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path, *, over_quic: bool
-) -> pa.Table:
+def plan(run: Run, key: StageKey, section: str, mapper: Mapper, *, over_quic: bool) -> pa.Table:
     """Return the probe stage's addresses of `key`, restricted to the names that `section` samples.
 
-    `section`: the section of the settings with share, cdn and limit. `scratch`: a folder for a temporary
-    file. `over_quic`: the stage uses QUIC, so `probe.https_record` applies. Raise InputError if the names are
-    not resolved, and UsageError like `sampled_rows`.
+    `section`: the section of the settings with share, cdn and limit. `over_quic`: the stage uses QUIC, so
+    `probe.https_record` applies. Raise InputError if the names are not resolved, and UsageError like
+    `sampled_rows`.
     """
     promised = choose.contacted_over_quic(run, key) if over_quic else None
-    chosen = choose.resolved(run, key, scratch, promised=promised)
+    chosen = choose.resolved(run, key, promised=promised)
     mask = sampled_rows(
         chosen, getattr(run.settings, section), int(run.manifest["seed"]), mapper, key.shard, section=section
     )
-    return choose.select_rows(chosen, mask, scratch)
+    return choose.select_rows(chosen, mask)
 
 
 def sampled_rows(
@@ -79,20 +75,16 @@ def sampled_rows(
 
 
 def _numbers(plan: pa.Table, seed: int) -> Numbers:
-    numbers = np.empty(plan.num_rows, np.uint64)
-    begin = 0
-    for batch in plan.select(["domain", "ip"]).to_batches():
-        domains, ips = (column.to_pylist() for column in batch.columns)
-        names = (number(seed, domain or ip) for domain, ip in zip(domains, ips, strict=True))
-        numbers[begin : begin + batch.num_rows] = np.fromiter(names, np.uint64, batch.num_rows)
-        begin += batch.num_rows
-    return numbers
+    numbers = (
+        number(seed, domain or ip)
+        for batch in plan.select(["domain", "ip"]).to_batches(BATCH)
+        for domain, ip in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    return np.fromiter(numbers, np.uint64, plan.num_rows)
 
 
 def _of_cdns(plan: pa.Table, mask: Mask, cdns: frozenset[str], mapper: Mapper) -> Mask:
     """Return which of the rows in `mask` have an address of these CDNs."""
-    indices = np.flatnonzero(mask)
-    ips = rows_at(plan.select(["ip"]), indices)["ip"].to_pylist()
     result = np.zeros(plan.num_rows, dtype=bool)
-    result[indices] = [mapper.origin(ip).cdn in cdns for ip in ips]
+    result[mask] = [mapper.origin(ip).cdn in cdns for ip in plan["ip"].filter(pa.array(mask)).to_pylist()]
     return result

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from firstflight.errors import InputError
+
+# Approximate number of rows in memory at a time.
+BATCH = 32_768
 
 
 def closed_segments(folder: Path) -> list[Path]:
@@ -62,6 +65,20 @@ def read_segment(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             return table if columns is None else table.select(columns)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise InputError(f"cannot read the segment {path}: {error}; run the stage with --again") from error
+
+
+def joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of `tables` in tables of at least BATCH rows. Each column in a table costs memory."""
+    buffer: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        buffer.append(table)
+        rows += table.num_rows
+        if rows >= BATCH:
+            yield pa.concat_tables(buffer).combine_chunks()
+            buffer, rows = [], 0
+    if buffer:
+        yield pa.concat_tables(buffer).combine_chunks()
 
 
 def count_below(path: Path, target: int) -> int:

@@ -27,7 +27,7 @@ from firstflight.shard import Shard
 from firstflight.system import files, lock
 from scanner.driver import engine_pause, rules
 from scanner.driver.arguments import derive
-from scanner.driver.mapped import BATCH
+from scanner.driver.segments import BATCH
 from scanner.external import zmap
 from scanner.external.sweep import Sweep
 from scanner.records import merge

@@ -82,7 +82,7 @@ class ProbeStage(EngineStage):
 
     def choose(self) -> pa.Table:
         """Return the addresses of every name, or of the names with h3 in their HTTPS record."""
-        return choose.resolved(self.run, self.key, self.folder, promised=self._promised)
+        return choose.resolved(self.run, self.key, promised=self._promised)
 
     def rows_in(self, segment: Path) -> int:
         """Return the number of listed targets' rows. Planned probes of control names have larger numbers."""

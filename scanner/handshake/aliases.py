@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
 from scanner.driver.choose import QTYPE_OF_FAMILY
-from scanner.driver.mapped import BATCH
+from scanner.driver.segments import BATCH
 
 Codes = npt.NDArray[np.int16]
 _UNKNOWN = -1

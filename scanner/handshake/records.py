@@ -22,9 +22,8 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from scanner.backoff import pauses
 from scanner.driver import summaries
-from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import closed_segments, joined
 from scanner.handshake.aliases import Aliases
 from scanner.handshake.sides import CONNECTION, KINDS, Numbers, hashes, tables
 from scanner.records import counts, finished, merge
@@ -55,7 +54,7 @@ def write(
         return
     if stopped and not (closed and summaries.exist(folder)):
         return
-    rows = Rows(closed, folder)
+    rows = Rows(closed)
     summary = summaries.read(folder)
     copy_summary(summary, report)
     finished.account(key, report, rows.targets, plan.num_rows, summary, stage="handshake", stopped=stopped)

@@ -17,7 +17,6 @@ from firstflight.layout import REPORT, StageKey
 from firstflight.run.report import StageReport, UnusedLine
 from firstflight.system import files
 from scanner.driver.choose import FIRST_LINE
-from scanner.driver.mapped import slices
 
 
 def rejected(
@@ -27,13 +26,10 @@ def rejected(
 
     `with_row`: the lines that have a row. `targets`: the number of lines.
     """
-    is_missing = np.ones(targets, dtype=bool)
-    for part in slices(len(with_row)):
-        indices = with_row[part].astype(np.int64) - FIRST_LINE
-        is_missing[indices[(indices >= 0) & (indices < targets)]] = False
-    if np.count_nonzero(is_missing) != summary["rejected"]:
+    missing = np.setdiff1d(np.arange(FIRST_LINE, FIRST_LINE + targets), with_row)
+    if len(missing) != summary["rejected"]:
         return []  # rows are missing for another reason: the totals will not match
-    return [UnusedLine(line=int(index) + FIRST_LINE, reason=reason) for index in np.flatnonzero(is_missing)]
+    return [UnusedLine(line=int(line), reason=reason) for line in missing]
 
 
 def account(

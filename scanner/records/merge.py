@@ -19,8 +19,10 @@ from firstflight.layout import StageKey
 from firstflight.system import files
 from scanner.backoff.pauses import Pause, paused_at
 from scanner.driver import choose
-from scanner.driver.mapped import rows_at
 from schemas import records
+
+# The column of a plan with the times of `last_probes`.
+LAST_PROBE = "last_probe"
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,15 @@ def merge(
     mapper: Mapper,
     captures: Sequence[CaptureRecord],
     capture_name: Callable[[str], str],
-    last: pa.Array | None = None,
     pauses: Sequence[Pause] = (),
     slots: pa.Array | None = None,
 ) -> pa.Table:
     """Merge the prober's columns with the stage's, in the order of the record kind quic_probe.
 
-    `segments`: rows of segments. `plan`: from choose, or for a watch one row per segment row, with their slot
-    numbers in `slots`. `mapper`: returns AS and CDN of an address. `pauses`: pauses of networks. `captures`:
-    the captures, oldest first; `capture_name` returns their names in rows. `last`: when each row's name and
-    address were last probed (ns), null if never.
+    `segments`: rows of segments. `plan`: from choose, with the column LAST_PROBE unless no pair was probed
+    before; or for a watch one row per segment row, with their slot numbers in `slots`. `mapper`: returns AS
+    and CDN of an address. `pauses`: pauses of networks. `captures`: the captures, oldest first;
+    `capture_name` returns their names in rows.
     """
     plan_rows = own_rows(segments, plan) if slots is None else _checked(segments, plan)
     asn, cdn = origins(segments, mapper)
@@ -68,7 +69,7 @@ def merge(
             "address_rank": plan_rows["address_rank"],
             "asn": asn,
             "cdn": cdn,
-            "since_last_probe_s": _since_last(segments, last),
+            "since_last_probe_s": _since_last(segments["sent_at"], plan_rows),
             "capture_file": _capture_files(segments["sent_at"], captures, capture_name),
             "capture_cut": _capture_cuts(segments["sent_at"], captures),
         },
@@ -81,7 +82,7 @@ def own_rows(segments: pa.Table, plan: pa.Table) -> pa.Table:
     Raise InputError if the segments belong to another plan.
     """
     indices = segments["target"].to_numpy().astype(np.int64) - choose.FIRST_LINE
-    return _checked(segments, rows_at(plan, indices))
+    return _checked(segments, plan.take(pa.array(indices)))
 
 
 def stage_columns(provenance: StageProvenance, plan_rows: pa.Table) -> dict[str, Any]:
@@ -179,10 +180,9 @@ def _of_captures(
     return combined
 
 
-def _since_last(segments: pa.Table, last: pa.Array | None) -> pa.Array:
+def _since_last(sent_at: pa.ChunkedArray, plan_rows: pa.Table) -> pa.Array | pa.ChunkedArray:
     """Return the seconds since the last probe of the same name and address, as float32; null without one."""
-    if last is None:
-        return pa.nulls(segments.num_rows, pa.float32())
-    nanoseconds = pc.subtract(segments["sent_at"].combine_chunks(), last)
-    seconds: pa.Array = pc.divide(nanoseconds.cast(pa.float64()), 1e9).cast(pa.float32())
-    return seconds
+    if LAST_PROBE not in plan_rows.column_names:
+        return pa.nulls(len(sent_at), pa.float32())
+    nanoseconds = pc.subtract(sent_at, plan_rows[LAST_PROBE])
+    return pc.divide(nanoseconds.cast(pa.float64()), 1e9).cast(pa.float32())

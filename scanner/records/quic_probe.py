@@ -23,7 +23,7 @@ from scanner.driver.segments import closed_segments
 from scanner.planned import control
 from scanner.planned import records as planned_records
 from scanner.records import counts, finished, merge
-from scanner.records.last_probe import LastProbes
+from scanner.records.last_probe import last_probes
 from scanner.records.provenance import capture_name, provenance, slot_columns
 from schemas import records
 
@@ -67,7 +67,7 @@ def write(
     closed = closed_segments(folder / "segments")
     if stopped and not (closed and summaries.exist(folder)):
         return
-    rows = Rows(closed, folder)
+    rows = Rows(closed)
     # The rows of control names follow the rows of listed targets.
     listed = int(np.searchsorted(rows.targets, FIRST_SLOT))
     summary = summaries.read(folder)
@@ -102,8 +102,8 @@ def _merged(
     folder = run.layout.stage("probe", key)
     paused = pauses.read_pauses(folder)
     captures = capture_files.records(run.layout.stage("capture", key))
-    last = LastProbes(rows, _earlier(run, key), folder)
-    begin = 0
+    if earlier := _earlier(run, key):
+        plan = plan.append_column(merge.LAST_PROBE, last_probes(plan, earlier))
     for block in rows.blocks(listed):
         yield merge.merge(
             block,
@@ -113,9 +113,7 @@ def _merged(
             pauses=paused,
             captures=captures,
             capture_name=capture_name(run, key),
-            last=last.slice(begin, begin + block.num_rows),
         )
-        begin += block.num_rows
 
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:

@@ -1,6 +1,6 @@
 """Joins the segments of `firstflight-resolve` to dns_answer.parquet, and counts their answers.
 
-Works segment by segment. Memory holds only a byte per name.
+Works segment by segment. Memory holds the list, and a byte per name.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import InputError
 from firstflight.system import files
-from scanner.driver.mapped import joined, rows_at
-from scanner.driver.segments import NewSegments, closed_segments, read_segment
+from scanner.driver.segments import NewSegments, closed_segments, joined, read_segment
 from schemas import records
 
 
@@ -56,7 +55,7 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
             counts["rows"] += table.num_rows
             counts["names"] += pc.count_distinct(table["target"]).as_py()
             counts.update(_statuses(table))
-            name_rows = rows_at(names, table["target"].to_numpy().astype(np.int64) - 1)
+            name_rows = names.take(pc.subtract(table["target"], pa.scalar(1, pa.uint32())))
             columns = {name: name_rows[name].cast(schema.field(name).type) for name in name_rows.column_names}
             yield _stamped(table, common, columns, schema)
 

@@ -35,7 +35,7 @@ def stage(run: Run, key: StageKey) -> None:
         segments = folder / "segments"
         report.warnings += leftovers.settle(folder, run.check_not_stopped)
         _prepare(segments)
-        names = read_list(run, folder, key.shard)
+        names = read_list(run, key.shard)
         count = report.rows_in = names.num_rows
         native.write_names(domains(run, key.shard), folder)
         finished = answers.FinishedNames(segments)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError
 from firstflight.run.run import Run
 from firstflight.shard import WHOLE, Shard
-from scanner.driver.mapped import batches, mapped
+from scanner.driver.segments import BATCH
 
 # A name's values from its list.
 LISTED = pa.schema([("rank", pa.uint32()), ("list_id", pa.string())])
@@ -28,29 +28,23 @@ class Name(NamedTuple):
     list_id: str
 
 
-def read_list(run: Run, scratch: Path, shard: Shard = WHOLE) -> pa.Table:
+def read_list(run: Run, shard: Shard = WHOLE) -> pa.Table:
     """Return the columns rank and list_id for a shard's names, in the order of the list.
 
-    The table is mapped from a temporary file in the folder `scratch`. Raise InputError if the list is missing
-    or unreadable.
+    Raise InputError if the list is missing or unreadable.
     """
     with _opened(run) as path:
-        return mapped(_of_shard(path, shard), LISTED, scratch)
-
-
-def _of_shard(path: Path, shard: Shard) -> Iterator[pa.Table]:
-    for batch in batches(path, [*LISTED.names, *(() if shard.is_whole else ("domain",))]):
-        table = pa.Table.from_batches([batch])
-        if not shard.is_whole:
-            in_shard = shard.holds(name.encode() for name in batch["domain"].to_pylist())
-            table = table.filter(pa.array(in_shard, pa.bool_()))
-        yield table.select(LISTED.names).cast(LISTED)
+        table = pq.ParquetFile(path).read([*LISTED.names, "domain"])
+    if not shard.is_whole:
+        in_shard = shard.holds(name.encode() for name in table["domain"].to_pylist())
+        table = table.filter(pa.array(in_shard, pa.bool_()))
+    return table.select(LISTED.names).cast(LISTED).combine_chunks()
 
 
 def domains(run: Run, shard: Shard = WHOLE) -> Iterator[list[str]]:
     """Yield a shard's names in batches, in the order of the list. Raise InputError like `read_list`."""
     with _opened(run) as path:
-        for batch in batches(path, ["domain"]):
+        for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=["domain"]):
             names = batch["domain"].to_pylist()
             yield names if shard.is_whole else list(compress(names, shard.holds(n.encode() for n in names)))
 

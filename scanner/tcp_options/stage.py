@@ -23,9 +23,8 @@ from firstflight.run.run import Run
 from firstflight.system.netns import Masqueraded
 from scanner.backoff import pauses
 from scanner.driver import process, summaries
-from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import closed_segments, joined
 from scanner.records import counts, finished, merge
 from scanner.records.provenance import provenance
 from scanner.sampled import SampledEngineStage
@@ -98,7 +97,7 @@ class TcpOptionsStage(SampledEngineStage):
         closed = closed_segments(self.segments)
         if stopped and not (closed and summaries.exist(self.folder)):
             return
-        rows = Rows(closed, self.folder)
+        rows = Rows(closed)
         summary = summaries.read(self.folder)
         finished.account(
             self.key, report, rows.targets, plan.num_rows, summary, stage=self.name, stopped=stopped

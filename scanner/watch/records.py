@@ -38,7 +38,7 @@ def write(period: WatchPeriod, ruleset: str, unfed_reason: str) -> int | None:
     closed = closed_segments(folder / "segments")
     rows: pa.Table | None = None
     if closed:
-        closed_rows = Rows(closed, folder)
+        closed_rows = Rows(closed)
         rows = closed_rows.slice(0, len(closed_rows))
     fed = {entry["slot"]: entry for entry in planned_records.feeder_log(folder)}
     unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)

@@ -146,15 +146,15 @@ def test_names_are_contacted_if_the_scan_failed(folder: Path) -> None:
     named = answer("sweep.test", "A", address=QUIC[0], answer_rank=0, **of_key)
     write(run.layout.dns_answer(key), [named], "dns_answer")
     with pytest.raises(InputError, match="run the scan stage first"):
-        choose.resolved(run, key, folder)
+        choose.resolved(run, key)
     with run.stage("scan", key), pytest.raises(InputError, match="run the scan stage first"):
-        choose.resolved(run, key, folder)
+        choose.resolved(run, key)
     with pytest.raises(InputError, match="run the scan stage first"):  # done, and its file is lost
-        choose.resolved(run, key, folder)
+        choose.resolved(run, key)
     for error, said in ((UsageError("no ZMap"), "no ZMap"), (Interrupted("stopped"), "it was interrupted")):
         with pytest.raises(type(error)), run.stage("scan", key):
             raise error
-        assert choose.resolved(run, key, folder)["domain"].to_pylist() == ["sweep.test"]
+        assert choose.resolved(run, key)["domain"].to_pylist() == ["sweep.test"]
         assert str(choose.without_scan(run, key)).endswith(f"the scan stage failed: {said}")
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firstflight.errors import InputError
-from scanner.driver import mapped
+from scanner.driver import segments
 from scanner.resolve import answers
 from schemas import records
 
@@ -60,7 +60,7 @@ def test_a_shard_without_names_is_no_row(tmp_path: Path) -> None:
 def test_the_last_answer_of_a_name_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(mapped, "BATCH", block)
+    monkeypatch.setattr(segments, "BATCH", block)
     for number, rows in enumerate(SEGMENTS, start=1):
         write(tmp_path, number, rows)
     out = tmp_path / "dns_answer.parquet"
