@@ -12,18 +12,14 @@ from firstflight.run import clock
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.system import files
-from scanner.calibrate.pairs import PROBE
+from scanner.calibrate.pairs import HANDSHAKE, PROBE
 from scanner.driver import engine_pause, prober, process
 from scanner.driver.arguments import Options, argument_list, derive, number, shared_options
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment, resume_flag
 
 NAME = "calibrate"
-KEPT = "finished results are kept, and --resume continues"
-ENGINES = {
-    PROBE: process.EngineTexts("prober", KEPT),
-    "handshake": process.EngineTexts("handshake engine", KEPT),
-}
+ENGINES = {PROBE: prober.PROBER, HANDSHAKE: process.EngineTexts("handshake engine")}
 # Minimum pause in seconds, with which limits per second hold across two engines.
 _SECOND = 1.0
 
@@ -52,7 +48,7 @@ def send(run: Run, key: StageKey, side: str, folder: Path, targets: int, watch: 
     First waits for the pause between two engines. `watch`: see `process.run`. Raise Interrupted after a stop,
     and FirstflightError if the engine failed or omitted targets.
     """
-    engine_pause.wait(run, pause_s(run.settings), KEPT)
+    engine_pause.wait(run, pause_s(run.settings), ENGINES[side].after_stop)
     with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
     argv = (_probe if side == PROBE else _handshake)(run, key, folder)

@@ -12,7 +12,7 @@ from scanner.driver.arguments import Options, argument_list, number, shared_opti
 from scanner.driver.process import EngineTexts
 from scanner.driver.segments import resume_flag
 
-PROBER = EngineTexts("prober", "finished results are kept, and --resume continues")
+PROBER = EngineTexts("prober")
 
 
 def arguments(

@@ -29,7 +29,7 @@ class EngineTexts(NamedTuple):
     """An engine in messages: its name, and a text about its results after a stop."""
 
     name: str
-    after_stop: str
+    after_stop: str = "finished results are kept, and --resume continues"
 
 
 class EngineFailed(FirstflightError):

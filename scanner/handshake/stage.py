@@ -38,7 +38,7 @@ class HandshakeStage(SampledEngineStage):
     """The stage at one key."""
 
     name = "handshake"
-    engine = process.EngineTexts("handshake engine", "finished results are kept, and --resume continues")
+    engine = process.EngineTexts("handshake engine")
     cdn_by_answer = True
 
     @property

@@ -54,7 +54,7 @@ class TcpOptionsStage(SampledEngineStage):
 
     name = "tcp_options"
     over_quic = False
-    engine = process.EngineTexts("TCP engine", "finished results are kept, and --resume continues")
+    engine = process.EngineTexts("TCP engine")
 
     @property
     def port(self) -> int:
