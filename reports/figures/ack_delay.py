@@ -6,8 +6,9 @@ text: from the Initial to the ACK, including the round trip. docs/definitions.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from matplotlib.figure import Figure
@@ -15,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from reports import wording
 from reports.figures import cdf, style
+from reports.figures.plan import FigurePlan, PartWithFigures
 from reports.question import QueryAnswer, ask
 from store import Store
 
@@ -28,12 +30,26 @@ OUTCOMES = {"coalesced": "ACK and ServerHello coalesced", "iack": "Instant ACK"}
 
 
 @dataclass(frozen=True)
-class Differences:
+class Differences(PartWithFigures):
     """The curves of Figure 10 (`panels`: way -> outcome -> curves), and their queries with answers."""
 
     panels: dict[str, dict[str, list[cdf.Curve]]]
     curves: QueryAnswer
     numbers: QueryAnswer
+
+    def figures(self, looks: Mapping[str, style.Look]) -> Iterator[FigurePlan]:
+        """Yield a figure per way that has curves."""
+        for way, panels in self.panels.items():
+            if any(panels.values()):
+                yield FigurePlan(
+                    f"ack-delay-{way}",
+                    partial(draw, panels, way, looks),
+                    [row for row in self.curves.rows if row["way"] == way],
+                    f"{MEASURED[way]} minus the reported ACK Delay",
+                    "Figure 10",
+                    describe(panels),
+                    {"curves": self.curves, "numbers": self.numbers},
+                )
 
 
 def collect(store: Store, when: Mapping[str, str]) -> Differences:

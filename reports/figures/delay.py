@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports import wording
+from reports import published_values, wording
 from reports.figures import cdf, labels, style
+from reports.figures.plan import FigurePlan, PartWithFigures
 from reports.question import QueryAnswer, ask
 from store import Store
 
@@ -29,12 +31,32 @@ class DelayPanel:
 
 
 @dataclass(frozen=True)
-class Delays:
-    """A figure's panels, and the queries for curves and numbers with their answers."""
+class Delays(PartWithFigures):
+    """A figure's panels, and the queries for curves and numbers with their answers.
 
+    `where`: the vantage points, in the title. `source`: the figure in the paper.
+    """
+
+    name: str
+    where: str
+    source: str
     panels: list[DelayPanel]
     curves: QueryAnswer
     numbers: QueryAnswer
+
+    def figures(self, looks: Mapping[str, style.Look]) -> Iterator[FigurePlan]:
+        """Yield the figure, with the paper's medians unless they are hidden."""
+        if any(panel.curves for panel in self.panels):
+            published_ms = published_values.imc2024("delay", "ack_to_sh_ms")
+            yield FigurePlan(
+                self.name,
+                partial(draw, self.panels, looks, published_ms=published_ms),
+                self.curves.rows,
+                f"Delay from ACK to ServerHello, {self.where}",
+                self.source,
+                describe(self.panels),
+                {"curves": self.curves, "numbers": self.numbers},
+            )
 
 
 def at_vantage(store: Store, run: str, vantage: str, day: str, title: str) -> Delays:
@@ -42,7 +64,8 @@ def at_vantage(store: Store, run: str, vantage: str, day: str, title: str) -> De
     values = {"run": run, "vantage": vantage, "day": day}
     curves, numbers = ask(store, "figure8", **values), ask(store, "figure8_numbers", **values)
     iack = {row["cdn"]: row["iack"] for row in numbers.rows}
-    return Delays([_panel(title, cdf.curves(curves.rows, "delay_us"), iack)], curves, numbers)
+    panels = [_panel(title, cdf.curves(curves.rows, "delay_us"), iack)]
+    return Delays("delay-one-vantage", "one vantage point", "Figure 8", panels, curves, numbers)
 
 
 def all_vantages(store: Store, when: Mapping[str, str], cities: Mapping[str, str]) -> Delays:
@@ -55,7 +78,7 @@ def all_vantages(store: Store, when: Mapping[str, str], cities: Mapping[str, str
     for vantage, rows in groupby(curves.rows, key=lambda row: str(row["vantage"])):
         iack = {row["cdn"]: row["iack"] for row in numbers.rows if row["vantage"] == vantage}
         panels.append(_panel(cities.get(vantage, vantage), cdf.curves(rows, "delay_us"), iack))
-    return Delays(panels, curves, numbers)
+    return Delays("delay-all-vantages", "all vantage points", "Figure 14", panels, curves, numbers)
 
 
 def _panel(title: str, curves: Sequence[cdf.Curve], iack: Mapping[str, int]) -> DelayPanel:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.lines import Line2D
 
 from reports import wording
 from reports.figures import style
+from reports.figures.plan import FigurePlan, PartWithFigures
 from reports.numbers import rfc9002
 from reports.question import QueryAnswer, ask
 from store import Store
@@ -46,11 +48,23 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(PartWithFigures):
     """All points in a run, and the query with its answer."""
 
     points: list[Point]
     answer: QueryAnswer
+
+    def figures(self, looks: Mapping[str, style.Look]) -> Iterator[FigurePlan]:
+        """Yield the figure, which has curves even without a point."""
+        yield FigurePlan(
+            "first-pto-gain",
+            partial(draw, self.points, looks),
+            self.answer.rows,
+            "How much earlier the first probe timeout expires",
+            "Figure 4",
+            describe(self.points),
+            {"points": self.answer},
+        )
 
 
 def collect(store: Store, when: Mapping[str, str]) -> Points:

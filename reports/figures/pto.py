@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -11,8 +12,10 @@ from matplotlib.lines import Line2D
 
 from reports import wording
 from reports.figures import style
-from reports.figures.first_pto import Point
+from reports.figures.first_pto import Point, Points
+from reports.figures.plan import FigurePlan, PartWithFigures
 from reports.numbers import rfc9002
+from reports.question import QueryAnswer
 
 SAMPLES = 30
 PAPER_DELTA_MS = 4.0
@@ -37,8 +40,32 @@ class PtoCase:
     waiting: list[float]
 
 
-def cases(points: Sequence[Point], vantage: str | None, city: str) -> list[PtoCase]:
+@dataclass(frozen=True)
+class PtoCases(PartWithFigures):
+    """The cases of Figure 2, and the query for their medians with its answer."""
+
+    cases: list[PtoCase]
+    medians: QueryAnswer
+
+    def figures(self, looks: Mapping[str, style.Look]) -> Iterator[FigurePlan]:  # noqa: ARG002
+        """Yield the figure, which always has the paper's example."""
+        yield FigurePlan(
+            "pto-samples",
+            partial(draw, self.cases),
+            rows(self.cases),
+            "Probe timeout after each RTT sample",
+            "Figure 2",
+            describe(self.cases),
+            {"medians": self.medians},
+        )
+
+
+def cases(measured: Points, vantage: str | None, city: str) -> PtoCases:
     """Return the paper's example, then the CDNs with most instant ACKs at `vantage`, at their medians."""
+    return PtoCases(_cases(measured.points, vantage, city), measured.answer)
+
+
+def _cases(points: Sequence[Point], vantage: str | None, city: str) -> list[PtoCase]:
     found = [_case("Example", EXAMPLE_RTT_MS, PAPER_DELTA_MS)]
     vantage_points = [point for point in points if point.vantage == vantage]
     for point in sorted(vantage_points, key=lambda point: (-point.probes, point.cdn))[:MEASURED]:

@@ -43,7 +43,7 @@ class Figure8Choice:
 
 @dataclass(frozen=True)
 class Content:
-    """The content of the page about a run. `None`: the run has no probes for that part."""
+    """The content of the page about a run, in reading order. `None`: the run has no probes for that part."""
 
     provenance: provenance.RunProvenance
     run_answer: QueryAnswer
@@ -57,8 +57,8 @@ class Content:
     figure14: delay.Delays
     padded_acks: QueryAnswer
     figure10: ack_delay.Differences
+    figure2: pto.PtoCases
     figure4: first_pto.Points
-    figure2: list[pto.PtoCase]
     advice: list[advice.AdviceRow]
     handshakes: handshakes.Handshakes | None
     runs: QueryAnswer
@@ -102,8 +102,8 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         figure14=delay.all_vantages(store, when, cities),
         padded_acks=run_rendered(store, sql.query("padded_acks", store.dialect), {"run": run, **_EVERYTHING}),
         figure10=ack_delay.collect(store, when),
+        figure2=pto.cases(figure4, near, cities.get(near or "", near or "")),
         figure4=figure4,
-        figure2=pto.cases(figure4.points, near, cities.get(near or "", near or "")),
         advice=advice.rows(figure4.points, outcomes.rows),
         handshakes=handshakes.collect(store, run),
         runs=ask(store, "runs"),

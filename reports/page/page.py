@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import date
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from firstflight.errors import UsageError
 from firstflight.system import files
 from reports.chosen_run import Choice
-from reports.figures import ack_delay, delay, first_pto, pto, style
+from reports.figures import first_pto, pto, style
+from reports.figures.plan import PartWithFigures
 from reports.numbers import bootstrap
 from reports.page import content, handshakes, html
 from reports.page.content import Content
@@ -86,63 +86,19 @@ def _cdn_looks(gathered: Content) -> dict[str, style.Look]:
 
 
 def _figures(gathered: Content) -> dict[str, html.PageFigure]:
-    """Return a dict of figures, in reading order."""
+    """Draw the figures of all parts of the content, in its order."""
     looks = _cdn_looks(gathered)
-    figures: dict[str, html.PageFigure] = {}
-
-    def add(name: str, draw: html.Drawing, data: list[dict[str, Any]], **about: Any) -> None:
-        figures[name] = html.draw_figure(name, draw, data, **about)
-
-    for name, where, number, delays in (
-        ("delay-one-vantage", "one vantage point", 8, gathered.figure8),
-        ("delay-all-vantages", "all vantage points", 14, gathered.figure14),
-    ):
-        if delays is not None and any(panel.curves for panel in delays.panels):
-            add(
-                name,
-                partial(
-                    delay.draw,
-                    delays.panels,
-                    looks,
-                    published_ms=gathered.published.get("delay", {}).get("ack_to_sh_ms"),
-                ),
-                delays.curves.rows,
-                title=f"Delay from ACK to ServerHello, {where}",
-                source=f"Figure {number}",
-                description=delay.describe(delays.panels),
-                curves=delays.curves,
-                numbers=delays.numbers,
-            )
-    differences = gathered.figure10
-    for way, panels in differences.panels.items():
-        if any(panels.values()):
-            add(
-                f"ack-delay-{way}",
-                partial(ack_delay.draw, panels, way, looks),
-                [row for row in differences.curves.rows if row["way"] == way],
-                title=f"{ack_delay.MEASURED[way]} minus the reported ACK Delay",
-                source="Figure 10",
-                description=ack_delay.describe(panels),
-                curves=differences.curves,
-                numbers=differences.numbers,
-            )
-    points, answer = gathered.figure4.points, gathered.figure4.answer
-    add(
-        "pto-samples",
-        partial(pto.draw, gathered.figure2),
-        pto.rows(gathered.figure2),
-        title="Probe timeout after each RTT sample",
-        source="Figure 2",
-        description=pto.describe(gathered.figure2),
-        medians=answer,
-    )
-    add(
-        "first-pto-gain",
-        partial(first_pto.draw, points, looks),
-        answer.rows,
-        title="How much earlier the first probe timeout expires",
-        source="Figure 4",
-        description=first_pto.describe(points),
-        points=answer,
-    )
-    return figures
+    parts = [getattr(gathered, field.name) for field in fields(gathered)]
+    plans = [plan for part in parts if isinstance(part, PartWithFigures) for plan in part.figures(looks)]
+    return {
+        plan.name: html.draw_figure(
+            plan.name,
+            plan.draw,
+            plan.data,
+            title=plan.title,
+            source=plan.source,
+            description=plan.description,
+            **plan.questions,
+        )
+        for plan in plans
+    }

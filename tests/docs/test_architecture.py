@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from orchestration import stages
-from tests.recipes.additions import QUERY, STAGE, Addition
+from tests.recipes.additions import FIGURE, QUERY, STAGE, Addition
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -62,6 +62,7 @@ def pattern(place: str) -> str:
 
 
 RECIPES = recipes()
+RECIPES_FOLLOWED = [("A stage", STAGE), ("A figure of the report page", FIGURE), ("A query", QUERY)]
 
 
 def test_the_page_fits_on_two_screens() -> None:
@@ -85,7 +86,7 @@ def test_a_recipe_has_the_stated_number_of_places_and_each_exists(name: str) -> 
     assert missing == []
 
 
-@pytest.mark.parametrize(("name", "addition"), [("A stage", STAGE), ("A query", QUERY)])
+@pytest.mark.parametrize(("name", "addition"), RECIPES_FOLLOWED)
 def test_an_addition_changes_exactly_the_places_of_its_recipe(name: str, addition: Addition) -> None:
     places = RECIPES[name].places
     matched = {path: [place for place in places if fnmatch(path, place)] for path in addition.paths}

@@ -1,4 +1,4 @@
-"""A new stage and a new query, as the recipes of docs/extending.md add them."""
+"""A new stage, figure and query, as the recipes of docs/extending.md add them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 class Addition:
     """What a recipe adds.
 
-    `files`: path -> text of new files. `inserted`: path -> (a line of the file, text before this line).
-    `generated`: path -> module that prints the page.
+    `files`: path -> text of new files. `inserted`: path -> (text of the file, more text before it), for each
+    change to the file. `generated`: path -> module that prints the page.
     """
 
     files: dict[str, str]
-    inserted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    inserted: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     generated: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -152,13 +152,16 @@ def test_a_listening_socket_accepts_until_it_is_closed() -> None:
     },
     inserted={
         "docs/architecture.md": (
-            "| `download` | ",
-            "| `port_open` | each vantage, repetition | dns_answer | port_open.parquet "
-            "| `scanner.port_open.stage.stage(run, key)` |\n",
+            (
+                "| `download` | ",
+                "| `port_open` | each vantage, repetition | dns_answer | port_open.parquet "
+                "| `scanner.port_open.stage.stage(run, key)` |\n",
+            ),
         ),
         "orchestration/stages.py": (
-            '    Stage(\n        "download",\n',
-            """\
+            (
+                '    Stage(\n        "download",\n',
+                """\
     Stage(
         "port_open",
         "scanner.port_open.stage",
@@ -170,9 +173,118 @@ def test_a_listening_socket_accepts_until_it_is_closed() -> None:
         outline="scanner.port_open.outline:outline",
     ),
 """,
+            ),
         ),
     },
     generated={"docs/schema.md": "schemas.document"},
+)
+
+FIGURE = Addition(
+    files={
+        "reports/sql/outcome_bars.sql": """\
+-- The probes of a run by outcome.
+SELECT
+    outcome,
+    count() AS probes
+FROM ${database}.quic_probe
+WHERE run = {run:String}
+GROUP BY outcome
+ORDER BY outcome
+""",
+        "reports/figures/outcome_bars.py": '''\
+"""The number of probes with each outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from reports import wording
+from reports.figures import style
+from reports.figures.plan import FigurePlan, PartWithFigures
+from reports.question import QueryAnswer, ask
+from store import Store
+
+
+@dataclass(frozen=True)
+class OutcomeBars(PartWithFigures):
+    """The query for the outcomes with its answer."""
+
+    answer: QueryAnswer
+
+    def figures(self, looks: Mapping[str, style.Look]) -> Iterator[FigurePlan]:  # noqa: ARG002
+        """Yield the figure, unless the run has no probes."""
+        if rows := self.answer.rows:
+            yield FigurePlan(
+                "outcome-bars",
+                partial(draw, rows),
+                rows,
+                "Probes by outcome",
+                "",
+                describe(rows),
+                {"outcomes": self.answer},
+            )
+
+
+def collect(store: Store, run: str) -> OutcomeBars:
+    """Collect the outcomes of a run's probes."""
+    return OutcomeBars(ask(store, "outcome_bars", run=run))
+
+
+def draw(rows: Sequence[Mapping[str, Any]], size: style.Size) -> Figure:
+    """Draw a bar per outcome."""
+    with style.drawing():
+        figure = style.canvas(size, 60 + 25 * len(rows))
+        axes = figure.subplots()
+        axes.barh([row["outcome"] for row in rows], [row["probes"] for row in rows], color=style.INK)
+        axes.set_xlabel("Probes")
+        return figure
+
+
+def describe(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text alternative: the number of probes with each outcome."""
+    return wording.plain_long("; ".join(f"{row['outcome']}: {row['probes']}" for row in rows))
+''',
+        "reports/page/templates/outcome_bars.html": """\
+{% if "outcome-bars" in figures %}
+<h2 id="outcomes-drawn">Outcomes</h2>
+<figure id="outcome-bars">
+<figcaption><span class="name">Probes by outcome.</span> All vantage points and days.</figcaption>
+{{ parts.drawing(figures["outcome-bars"]) }}
+</figure>
+{{ parts.sources(figures["outcome-bars"]) }}
+{% endif %}
+""",
+        "tests/report/test_outcome_bars.py": '''\
+"""The figure of outcomes."""
+
+from __future__ import annotations
+
+from reports.figures import outcome_bars, style
+
+ROWS = [{"outcome": "iack", "probes": 3}, {"outcome": "timeout", "probes": 1}]
+
+
+def test_a_bar_per_outcome() -> None:
+    (axes,) = outcome_bars.draw(ROWS, style.WIDE).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["iack", "timeout"]
+    assert outcome_bars.describe(ROWS) == "iack: 3; timeout: 1"
+''',
+    },
+    inserted={
+        "reports/page/content.py": (
+            (", pto\n", ", outcome_bars"),
+            ("    published: Mapping[", "    outcome_bars: outcome_bars.OutcomeBars\n"),
+            ("        published=", "        outcome_bars=outcome_bars.collect(store, run),\n"),
+        ),
+        "reports/page/templates/page.html": (
+            ('{% include "run.html" %}', '{% include "outcome_bars.html" %}\n'),
+        ),
+    },
 )
 
 QUERY = Addition(

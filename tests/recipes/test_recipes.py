@@ -1,4 +1,4 @@
-"""A stage and a query that follow the recipes of docs/extending.md work, and `make lint` accepts them.
+"""A stage, a figure and a query that follow docs/extending.md work, and `make lint` accepts them.
 
 tests/docs/test_architecture.py compares what is added here with the places that the recipes name.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from tests.campaign_loopback.world import ANSWERING, SILENT, CampaignWorld
 from tests.recipes import tree
-from tests.recipes.additions import QUERY, STAGE
+from tests.recipes.additions import FIGURE, QUERY, STAGE
 
 MAKEFILE = (tree.ROOT / "Makefile").read_text(encoding="utf-8")
 LINT = re.findall(
@@ -24,6 +24,7 @@ FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
 # Tests of the tree that run over each kind, stage or query.
 TESTS = (
     ("tests/port_open", ""),
+    ("tests/report/test_outcome_bars.py", ""),
     ("tests/docs/test_architecture.py", ""),
     ("tests/test_stages.py", ""),
     ("tests/store/test_document.py", ""),
@@ -34,11 +35,11 @@ TESTS = (
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree with one more stage and one more query."""
+    """A copy of the tree with one more stage, figure and query."""
     folder = tmp_path_factory.mktemp("copy")
     tree.copy(folder)
-    tree.add(folder, STAGE)
-    tree.add(folder, QUERY)
+    for addition in (STAGE, FIGURE, QUERY):
+        tree.add(folder, addition)
     return folder
 
 
@@ -92,6 +93,12 @@ def test_the_stage_is_in_a_dry_run_and_runs_in_a_campaign(copy: Path, world: Cam
     ]
     listed = firstflight(copy, world, "stage", "--help")
     assert "port_open" in listed
+
+
+def test_the_figure_is_on_the_page(copy: Path, world: CampaignWorld, tmp_path: Path) -> None:
+    firstflight(copy, world, "report", "--out", str(tmp_path), "--figures", str(tmp_path))
+    assert '<figure id="outcome-bars">' in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert f"refused,{SILENT}" in (tmp_path / "outcome-bars.csv").read_text(encoding="utf-8")
 
 
 def test_the_query_prints_its_answer(copy: Path, world: CampaignWorld) -> None:

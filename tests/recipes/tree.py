@@ -37,10 +37,11 @@ def add(tree: Path, addition: Addition) -> None:
     for name, text in addition.files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
-    for name, (line, text) in addition.inserted.items():
-        before, found, after = (tree / name).read_text().partition(line)
-        assert found, f"{name} has no line {line!r}"
-        (tree / name).write_text(before + text + found + after)
+    for name, changes in addition.inserted.items():
+        for line, text in changes:
+            before, found, after = (tree / name).read_text().partition(line)
+            assert found, f"{name} has no line {line!r}"
+            (tree / name).write_text(before + text + found + after)
     for name, module in addition.generated.items():
         done = run(tree, [sys.executable, "-m", module])
         assert done.returncode == 0, done.stderr

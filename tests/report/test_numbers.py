@@ -143,7 +143,7 @@ def test_a_cdn_without_a_point_has_a_reason(
 def test_pto_cases_are_the_measured_medians(made: ReportedRun) -> None:
     shown = made.gathered.figure8_choice
     assert shown is not None
-    example, *measured = made.gathered.figure2
+    example, *measured = made.gathered.figure2.cases
     assert (example.delta_ms, example.instant[0], example.waiting[0]) == (4, 27, 39)
     point_of = {p.cdn: p for p in made.gathered.figure4.points if p.vantage == shown.vantage}
     assert len(measured) == pto.MEASURED
