@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from cli.engines import arguments
+from cli.engines.sentences import Row
 from cli.pass_through import NativeCommand, become
 from firstflight.errors import UsageError
 from firstflight.system import terminal
@@ -38,9 +39,15 @@ class Prepared(NamedTuple):
 
 
 def engine(
-    program: str, kind: str, prepare: Callable[[tuple[str, ...]], Prepared] = Prepared
+    program: str,
+    kind: str,
+    text: Callable[[Row], str],
+    prepare: Callable[[tuple[str, ...]], Prepared] = Prepared,
 ) -> NativeCommand:
-    """Return the command of the engine `program`, which prints rows of the record kind `kind`."""
+    """Return the command of the engine `program`, which prints rows of the record kind `kind`.
+
+    `text` describes a row on a terminal. `prepare` changes the arguments.
+    """
 
     @click.command(cls=NativeCommand, program=program)
     @click.argument("given", nargs=-1, type=click.UNPROCESSED)
@@ -49,7 +56,7 @@ def engine(
         path = find(program)
         prepared = prepare(given)
         read = arguments.read(prepared.arguments)
-        call = _Call(str(context.info_name), str(path), kind, read, prepared)
+        call = _Call(str(context.info_name), str(path), kind, text, read, prepared)
         if not read.ask_for_help:
             if call.has_names():
                 sys.exit(call.by_name())
@@ -65,10 +72,16 @@ class _Call:
     """A call of an engine's command: resolves names if necessary, and runs the engine."""
 
     def __init__(
-        self, name: str, program: str, kind: str, given: arguments.Arguments, prepared: Prepared
+        self,
+        name: str,
+        program: str,
+        kind: str,
+        text: Callable[[Row], str],
+        given: arguments.Arguments,
+        prepared: Prepared,
     ) -> None:
-        self.name, self.program, self.kind, self.given = name, program, kind, given
-        self.prepared = prepared
+        self.name, self.program, self.kind, self.text = name, program, kind, text
+        self.given, self.prepared = given, prepared
         self._list: Path | None = None
 
     @property
@@ -131,7 +144,7 @@ class _Call:
         """Run the engine, print a line per row, return the exit status."""
         from cli.engines.lines import Lines
 
-        lines = Lines(self.kind, self.given, found, self.prepared.rules)
+        lines = Lines(self.kind, self.text, self.given, found, self.prepared.rules)
         return self._run([*options, "--format=jsonl", *names], stdin, lines.show)
 
     def _names(self) -> tuple[list[str], int]:

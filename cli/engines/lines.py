@@ -11,6 +11,7 @@ from cli.engines.arguments import Arguments
 from firstflight.system import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cli.engines.addresses import ResolvedNames
@@ -22,11 +23,17 @@ _CLEARED = "\r\x1b[K"
 
 
 class Lines:
-    """Prints rows of the kind `kind`; `found`: the resolved names; `rules`: a file of CDN rules."""
+    """Prints rows of the kind `kind` by `text`; `found`: the resolved names; `rules`: a file of CDN rules."""
 
-    def __init__(self, kind: str, given: Arguments, found: ResolvedNames | None, rules: Path | None) -> None:
-        self._kind, self._found = kind, found
-        self._sentence = sentences.OF_KIND[kind]
+    def __init__(
+        self,
+        kind: str,
+        text: Callable[[sentences.Row], str],
+        given: Arguments,
+        found: ResolvedNames | None,
+        rules: Path | None,
+    ) -> None:
+        self._found, self._sentence = found, text
         self._has_sizes = given.has("--initial-size")
         self._name, self._place = _NAME, _PLACE
         if found is not None:
