@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from downloader.option_sets import SETS
+from downloader.option_sets import SETS, WARMUP
 from tests.download.world import NAME, RTT_US, SERVER_V4, SERVER_V6, SIZES, TCP_ONLY, DownloadWorld
 from tests.waiting import until
 
-TCP = "bl,ecn,sack,ws14,ws14_sack,ws14_ecn,all14,all7,all14_h2"
-QUIC = "quiche,libcurl,aioquic"
+TCP = [name for name, option_set in SETS.items() if not option_set.is_quic and name != WARMUP]
+QUIC = [name for name, option_set in SETS.items() if option_set.is_quic]
 CAP = 3_000_000
 
 
@@ -35,7 +35,7 @@ def rows(world: DownloadWorld, folder: Path) -> list[dict[str, Any]]:
     """All sets, of two files, one over IPv4 and one over IPv6."""
     files = [("one", SERVER_V4), ("twenty", SERVER_V6)]
     found, done = world.download(
-        folder, files, f"{TCP},{QUIC}", "--max-bytes", CAP, "--capture", folder / "taken"
+        folder, files, ",".join([*TCP, *QUIC]), "--max-bytes", CAP, "--capture", folder / "taken"
     )
     # Both files have the same name but different addresses, so each is a separate target.
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def rows(world: DownloadWorld, folder: Path) -> list[dict[str, Any]]:
     ("path", "ip", "outcome", "body"),
     [("one", SERVER_V4, "done", SIZES["one"]), ("twenty", SERVER_V6, "stopped_limit", CAP)],
 )
-@pytest.mark.parametrize("name", ["warmup", *TCP.split(","), *QUIC.split(",")])
+@pytest.mark.parametrize("name", SETS)
 def test_every_set(
     world: DownloadWorld, rows: list[dict[str, Any]], name: str, path: str, ip: str, outcome: str, body: int
 ) -> None:
@@ -66,7 +66,7 @@ def test_every_set(
     assert row["cpu_us"] > 0
 
 
-@pytest.mark.parametrize("name", ["warmup", *TCP.split(",")])
+@pytest.mark.parametrize("name", [WARMUP, *TCP])
 def test_options_of_tcp_are_those_of_the_set(
     world: DownloadWorld, rows: list[dict[str, Any]], name: str
 ) -> None:
@@ -82,7 +82,7 @@ def test_options_of_tcp_are_those_of_the_set(
     assert row["capture_file"] == f"{name}.pcap"
 
 
-@pytest.mark.parametrize("name", QUIC.split(","))
+@pytest.mark.parametrize("name", QUIC)
 def test_quic_has_its_capture(world: DownloadWorld, rows: list[dict[str, Any]], name: str) -> None:
     row = by_set(rows, world.url("one"))[name]
     assert row["options_as_set"] is None
@@ -114,7 +114,7 @@ def test_without_scaling_a_window_is_64_kib(world: DownloadWorld, rows: list[dic
     assert by_set(rows, world.url("one"))["bl"]["duration_us"] >= trips * RTT_US
 
 
-@pytest.mark.parametrize("name", ["warmup", *TCP.split(","), *QUIC.split(",")])
+@pytest.mark.parametrize("name", SETS)
 def test_throughput_is_that_of_the_capture(
     world: DownloadWorld, folder: Path, rows: list[dict[str, Any]], name: str
 ) -> None:
@@ -203,12 +203,14 @@ def test_a_contact_that_is_not_ascii(world: DownloadWorld, tmp_path: Path) -> No
 
 def test_a_server_without_quic(world: DownloadWorld, tmp_path: Path) -> None:
     url = f"https://{NAME}:{TCP_ONLY}/small"
-    found, done = world.download(tmp_path / "run", [(url, SERVER_V4)], f"bl,{QUIC}", "--timeout", 5)
+    found, done = world.download(
+        tmp_path / "run", [(url, SERVER_V4)], ",".join(["bl", *QUIC]), "--timeout", 5
+    )
     assert done.returncode == 0, done.stderr
     outcomes = {row["set"]: row["outcome"] for row in found}
-    assert outcomes == {"warmup": "done", "bl": "done"} | dict.fromkeys(QUIC.split(","), "skipped")
+    assert outcomes == {"warmup": "done", "bl": "done"} | dict.fromkeys(QUIC, "skipped")
     assert {row["quic_capable"] for row in found if row["set"] != "warmup"} == {False}
-    reasons = {row["detail"] for row in found if row["set"] in QUIC.split(",")}
+    reasons = {row["detail"] for row in found if row["set"] in QUIC}
     assert len(reasons) == 1 and str(*reasons).startswith("no answer to HEAD over HTTP/3: ")
     assert by_set(found, url)["bl"]["detail"] is None
 
