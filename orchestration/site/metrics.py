@@ -24,10 +24,12 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.clock import Offset
+from orchestration import stages
 from orchestration.site import pending_uploads
 from orchestration.site.pending_uploads import BrokenRun
 
 LABELS = ["vantage", "stage"]
+_CAPTURING = {stage.name for stage in stages.STAGES if stage.captures}
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ def _losses(newest: Sequence[LastExecution]) -> Iterator[Metric]:
         labels=LABELS,
     )
     for stage in newest:
-        if stage.labels[1] not in ("probe", "watch"):
+        if stage.labels[1] not in _CAPTURING:
             continue
         entries = stage.captures
         known = [
