@@ -55,8 +55,7 @@ def _runs(store: Store, _: str) -> set[str]:
 
 def _vantages(store: Store, _: str) -> set[str]:
     database = store.dialect.database
-    kinds = [name for name in records.stored_names() if records.load(name).unit[1:2] == ("vantage",)]
-    among = ", ".join(map(literal, kinds))
+    among = ", ".join(map(literal, _kinds_of_vantages()))
     return _values(
         store,
         f"SELECT DISTINCT JSONExtractString(unit, 2) AS value FROM {database}.load_file "
@@ -78,7 +77,8 @@ def _cdns(store: Store, value: str) -> set[str]:
     # Last, because these are tables of records, which may be long.
     columns = [
         (kind, column.name)
-        for kind in ("quic_handshake", "download", "tcp_option", "calibration")
+        for kind in _kinds_of_vantages()
+        if kind != "quic_probe"  # its CDNs are in the roll-up
         for column in records.load(kind).columns
         if column.name == "cdn" or column.name.startswith("cdn_by_")
     ]
@@ -88,6 +88,11 @@ def _cdns(store: Store, value: str) -> set[str]:
         for kind, column in columns
     )
     return of_rules | probed | _values(store, " UNION DISTINCT ".join(parts))
+
+
+def _kinds_of_vantages() -> list[str]:
+    """Return the record kinds with rows of vantage points."""
+    return [name for name in records.stored_names() if records.load(name).unit[1:2] == ("vantage",)]
 
 
 def _values(store: Store, text: str) -> set[str]:

@@ -18,7 +18,7 @@ from reports import chosen_run, known, no_rows, query
 from store import open_store
 from store.base import FormattedAnswer
 from store.load import loader
-from tests.store.rows import download, handshake, probe, write
+from tests.store.rows import download, handshake, probe, scan_answer, write
 
 from .conftest import DAY_1, SECOND
 
@@ -132,9 +132,12 @@ def test_a_value_that_the_store_does_not_have_is_wrong_use() -> None:
 def test_values_of_every_kind_of_row_are_known(tmp_path: Path) -> None:
     alone = "20261125T060000Z-000005"
     rows = [download(run=alone, vantage="sao_paulo", cdn="Own CDN")]
-    loader.load_files([write(tmp_path / "download.parquet", rows, "download")])
+    swept = [scan_answer(run=alone, vantage="sao_paulo", cdn="Swept CDN")]
+    downloads = write(tmp_path / "download.parquet", rows, "download")
+    loader.load_files([downloads, write(tmp_path / "scan_answer.parquet", swept, "scan_answer")])
     with open_store() as store:
         known.check(store, {"run": alone, "vantage": "sao_paulo", "cdn": "Own CDN"})
+        known.check(store, {"cdn": "Swept CDN"})
         known.check(store, {"run": "newest", "cdn": "Others"})
 
 
