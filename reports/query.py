@@ -190,9 +190,17 @@ def load(name: str) -> NamedQuery:
         str(described["group"]),
         str(described["answers"]),
         tuple(parameters),
-        {str(column): str(meaning) for column, meaning in described["columns"].items()},
+        _columns(described),
         sql.with_fragments((FOLDER / f"{name}.sql").read_text(encoding="utf-8")),
     )
+
+
+def _columns(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return a query's columns with their meanings; `columns_of`: those of a view."""
+    if "columns_of" in described:
+        (view,) = [view for view in sql.views() if view.name == described["columns_of"]]
+        return view.columns
+    return {str(column): str(meaning) for column, meaning in described["columns"].items()}
 
 
 def rows(store: Store, name: str, given: Mapping[str, str] | None = None) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@
 SELECT, and `views/NAME.yaml` describes its columns; a view is recreated whenever its text changes.
 `derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view includes it.
 `fragments/NAME.sql` has SQL that several `queries/` and `views/` share; `${NAME}` in them includes it.
-`${NAME WORD, ...}` also replaces `${arguments}` in the fragment by these words as quoted strings. All are
+`${NAME WORD, ...}` also replaces `${arguments}` in the fragment by these words as quoted strings. A line with
+`${each KIND.COLUMN}` is repeated for each value of this column, with `{value}` and its `{number}`. All are
 templates: with `${database}`, `${on_cluster}` and `${replicated}`, the same text works for the embedded
 store, a single server, and a cluster with any number of shards.
 """
@@ -12,10 +13,12 @@ store, a single server, and a cluster with any number of shards.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from schemas import records, sharding, yaml_text
 
@@ -138,7 +141,7 @@ def views() -> list[View]:
             kind = records.load(described["columns_of"])
             columns = {column.name: column.comment for column in kind.columns}
         else:
-            columns = {str(k): str(v) for k, v in described["columns"].items()}
+            columns = _view_columns(described["columns"])
         meaning = str(described["meaning"]).strip()
         text = with_fragments(path.read_text(encoding="utf-8"))
         for name in re.findall(r"\$\{derived_(\w+)\}", text):
@@ -181,7 +184,36 @@ def with_fragments(text: str) -> str:
         arguments = ", ".join(f"'{word}'" for word in words)
         return with_fragments(path.read_text(encoding="utf-8").replace("${arguments}", arguments))
 
-    return re.sub(r"\$\{(\w+)((?: \w+,?)*)\}", of, _without_comments(text).strip())
+    included = re.sub(r"\$\{(\w+)((?: \w+,?)*)\}", of, _without_comments(text).strip())
+    return re.sub(r"^( *)\$\{each ([\w.]+)\} (.*)$", _repeated, included, flags=re.MULTILINE)
+
+
+def _values(column: str) -> tuple[str, ...]:
+    """Return the values of a column KIND.COLUMN."""
+    kind, _, name = column.partition(".")
+    return records.load(kind).column(name).values
+
+
+def _repeated(match: re.Match[str]) -> str:
+    """Return a line with `${each KIND.COLUMN}` once for each value of the column."""
+    indent, column, line = match.groups()
+    lines = [
+        indent + line.replace("{value}", value).replace("{number}", str(number))
+        for number, value in enumerate(_values(column), start=1)
+    ]
+    return ",\n".join(lines)
+
+
+def _view_columns(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a view with their comments; `each KIND.COLUMN` has columns for each value."""
+    columns: dict[str, str] = {}
+    for name, comment in described.items():
+        if str(name).startswith("each "):
+            for value in _values(name.removeprefix("each ")):
+                columns |= {k.format(value=value): v.format(value=value) for k, v in comment.items()}
+        else:
+            columns[str(name)] = str(comment)
+    return columns
 
 
 def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:

@@ -25,19 +25,7 @@ SELECT
     surveyed[1].1.7 AS mss,
     downloaded[1].2 AS downloads,
     downloaded[1].3 AS downloads_limited,
-    downloaded[1].4 AS warmup_bps,
-    downloaded[1].5 AS bl_bps,
-    downloaded[1].6 AS ecn_bps,
-    downloaded[1].7 AS sack_bps,
-    downloaded[1].8 AS ws14_bps,
-    downloaded[1].9 AS ws14_sack_bps,
-    downloaded[1].10 AS ws14_ecn_bps,
-    downloaded[1].11 AS all14_bps,
-    downloaded[1].12 AS all7_bps,
-    downloaded[1].13 AS all14_h2_bps,
-    downloaded[1].14 AS quiche_bps,
-    downloaded[1].15 AS libcurl_bps,
-    downloaded[1].16 AS aioquic_bps
+    ${each download.set} downloaded[1].4[{number}] AS {value}_bps
 FROM
 (
     SELECT
@@ -132,21 +120,11 @@ FROM
             [] AS of_survey,
             [(
                 max(CAST(cdn, 'Nullable(String)')),
-                countIf(NOT is_limited),
-                countIf(is_limited),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'warmup'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'bl'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'ecn'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'sack'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'ws14'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'ws14_sack'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'ws14_ecn'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'all14'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'all7'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'all14_h2'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'quiche'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'libcurl'),
-                quantileExactInclusiveIfOrNull(0.5)(download_throughput_bps, NOT is_limited AND `set` = 'aioquic')
+                countIf(counted),
+                countIf(NOT counted),
+                [
+                    ${each download.set} quantileExactInclusiveIfOrNull(0.5)(bps, counted AND `set` = '{value}')
+                ]
             )] AS of_downloads
         FROM
         (
@@ -157,8 +135,8 @@ FROM
                 toDate(assumeNotNull(started_at)) AS day,
                 download.cdn AS cdn,
                 `set`,
-                download_throughput_bps,
-                ifNull(client_limited, false) AS is_limited
+                download_throughput_bps AS bps,
+                NOT ifNull(client_limited, false) AS counted
             FROM ${database}.download
             WHERE started_at IS NOT NULL AND download.ip IS NOT NULL AND outcome IN ('done', 'stopped_limit')
                 AND download_throughput_bps > 0

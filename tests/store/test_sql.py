@@ -331,3 +331,8 @@ def test_a_fragment_takes_words() -> None:
     assert "newest_runs.kind IN ('calibration', 'quic_handshake')" in text
     assert "${arguments}" not in text and "newest_run)" in text
     assert sql_files.with_fragments("${no_fragment}") == "${no_fragment}"
+
+
+def test_a_line_is_repeated_for_each_value_of_a_column() -> None:
+    text = sql_files.with_fragments("SELECT\n    ${each download.client} x[{number}] AS {value}\nFROM t")
+    assert text == "SELECT\n    x[1] AS curl,\n    x[2] AS quiche,\n    x[3] AS aioquic\nFROM t"
