@@ -34,7 +34,7 @@ def read_list(run: Run, shard: Shard = WHOLE) -> pa.Table:
     Raise InputError if the list is missing or unreadable.
     """
     with _opened(run) as path:
-        table = pq.ParquetFile(path).read([*LISTED.names, "domain"])
+        table = pq.ParquetFile(path).read([*LISTED.names, *(() if shard.is_whole else ("domain",))])
     if not shard.is_whole:
         in_shard = shard.holds(name.encode() for name in table["domain"].to_pylist())
         table = table.filter(pa.array(in_shard, pa.bool_()))
