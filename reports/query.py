@@ -196,7 +196,7 @@ def load(name: str) -> NamedQuery:
 
 
 def _columns(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return a query's columns with their meanings; `columns_of`: those of a view."""
+    """Return the meaning of each column of a query. `columns_of` names a view with the same columns."""
     if "columns_of" in described:
         (view,) = [view for view in sql.views() if view.name == described["columns_of"]]
         return view.columns

@@ -18,7 +18,7 @@ def place(row: Row) -> str:
 
 
 def outcome_text(row: Row) -> str:
-    """Return the outcome of a row whose outcome has no other text, with the details."""
+    """Return the name and the details of an outcome that the engine's own text does not describe."""
     outcome = str(_NO_PACKETS.get(row["outcome"], row["outcome"]))
     return f"{outcome}: {row['detail']}" if row["detail"] else outcome
 

@@ -1,4 +1,4 @@
-"""What a part of the report page says about its figures, before they are drawn."""
+"""Plans of the report page's figures: how to draw each figure, its data and its texts."""
 
 from __future__ import annotations
 

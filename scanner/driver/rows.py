@@ -25,7 +25,7 @@ class Rows:
     def __init__(self, paths: Sequence[Path]) -> None:
         """Read the segments.
 
-        Raise InputError if there is none, if one cannot be read, or if a target has two rows. Raise
+        Raise InputError for an empty list, an unreadable segment, or a target with two rows. Raise
         OutputError if the disk is full.
         """
         if not paths:
@@ -53,7 +53,7 @@ class Rows:
 
 
 def _mapped(paths: Sequence[Path]) -> pa.Table:
-    """Return the rows of segments as one table, mapped from a file. The file has no name, so none is left.
+    """Return the rows of all segments as one table, mapped from a file that disappears with this process.
 
     In memory, a million rows of all columns take half a gigabyte. A slow stage closes more segments than a
     process can map, and each column of a mapped segment takes a kilobyte of memory.
