@@ -16,6 +16,7 @@ PAGES = [
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
 ]
 _FENCED = re.compile(r"^```(?:sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.MULTILINE)
 
 
@@ -32,18 +33,31 @@ class PageCommand:
 
 
 def commands(path: Path) -> Iterator[PageCommand]:
-    """Yield a page's commands: lines of `sh` blocks, and lines after `$` in indented blocks."""
+    """Yield a page's commands in order: lines of `sh` blocks, and lines after `$` in indented blocks."""
     text = path.read_text(encoding="utf-8")
     name = path.relative_to(ROOT).as_posix()
-    for block in _FENCED.findall(text):
-        for line in block.replace("\\\n", " ").splitlines():
-            if words := _words(line):
-                yield PageCommand(name, words)
-    for block in _INDENTED.findall(text):
-        lines = re.sub(r"^ {4}", "", block, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
+    for block in sorted([*_FENCED.finditer(text), *_INDENTED.finditer(text)], key=re.Match.start):
+        if block.re is _FENCED:
+            for line in block[1].replace("\\\n", " ").splitlines():
+                if words := _words(line):
+                    yield PageCommand(name, words)
+            continue
+        lines = re.sub(r"^ {4}", "", block[0], flags=re.MULTILINE).replace("\\\n", " ").splitlines()
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
         for first, last in pairwise([*starts, len(lines)]):
             yield PageCommand(name, _words(lines[first][2:]), tuple(lines[first + 1 : last]))
+
+
+def python_blocks(path: Path) -> str:
+    """Return the Python blocks of a page as one program: a block may use names of the blocks before it."""
+    return "".join(_PYTHON.findall(path.read_text(encoding="utf-8")))
+
+
+def unread(path: Path) -> list[str]:
+    """Return the code blocks of a page that neither `commands` nor `python_blocks` reads."""
+    text = _PYTHON.sub("", _FENCED.sub("", path.read_text(encoding="utf-8")))
+    fenced = re.findall(r"^ *```.*?^ *```", text, re.MULTILINE | re.DOTALL)
+    return fenced + [block for block in _INDENTED.findall(text) if not block.lstrip().startswith("$ ")]
 
 
 def _words(line: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A lab and a campaign for all end-to-end tests, which check the same run in different ways."""
+"""Labs and campaigns for all end-to-end tests, which check the same runs in different ways."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from lab.link_log import LinkLog
 from tests.end_to_end import oracle
-from tests.end_to_end.site import VANTAGES, LabFolders, raised, without_behaviour
+from tests.end_to_end.site import ROOT, VANTAGES, LabFolders, raised, without_behaviour
 
 REPETITIONS = 2
 PROBE_COLUMNS = (
@@ -65,6 +65,19 @@ class FinishedCampaign:
         return LinkLog(self.site.lab / "lateness.csv")
 
 
+@dataclass(frozen=True)
+class FinishedDownloads:
+    """A finished campaign with downloads: each kind's records, and each name's truth."""
+
+    site: LabFolders
+    run: str
+    truth: dict[str, dict[str, Any]]
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        """Return all rows of a kind of record."""
+        return self.site.sql(f"SELECT * FROM {kind} WHERE run = '{self.run}'")
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFolders]:
     """A separate lab, with captures at the edges, removed at the end."""
@@ -84,3 +97,17 @@ def finished(site: LabFolders) -> FinishedCampaign:
             "campaign", "run", "--config", str(blind.config()), "--repetitions", str(REPETITIONS)
         )
     return FinishedCampaign(site, printed.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> FinishedDownloads:
+    """Run a campaign with crawl, option survey and downloads in a lab, and remove the lab."""
+    with raised(tmp_path_factory.mktemp("downloads")) as site:
+        truth = {line["domain"]: line for line in site.lines("lab", "truth", "--downloads")}
+        (site.folder / "downloads.txt").write_text((ROOT / "lab" / "downloads.txt").read_text())
+        config = site.folder / "downloads.toml"
+        settings = (ROOT / "lab" / "downloads.toml").read_text(encoding="utf-8")
+        config.write_text(settings.replace("../var/lab", str(site.lab)), encoding="utf-8")
+        with without_behaviour(site) as blind:
+            printed = blind.firstflight("campaign", "run", "--config", str(config), timeout=500)
+    return FinishedDownloads(site, printed.splitlines()[-1], truth)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
 import pytest
 
-from tests.end_to_end.site import ROOT, LabFolders, raised, without_behaviour
+from tests.end_to_end.conftest import FinishedDownloads
 
 VANTAGES = ("hamburg", "los_angeles")
 SETS = ("warmup", "bl", "ws14", "all14", "quiche")
@@ -31,55 +29,29 @@ BINS = {
 }
 
 
-@dataclass(frozen=True)
-class FinishedDownloads:
-    """A finished campaign: each kind's records, and each name's truth."""
-
-    site: LabFolders
-    run: str
-    truth: dict[str, dict[str, Any]]
-
-    def rows(self, kind: str) -> list[dict[str, Any]]:
-        """Return all rows of a kind of record."""
-        return self.site.sql(f"SELECT * FROM {kind} WHERE run = '{self.run}'")
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedDownloads]:
-    with raised(tmp_path_factory.mktemp("downloads")) as site:
-        truth = {line["domain"]: line for line in site.lines("lab", "truth", "--downloads")}
-        (site.folder / "downloads.txt").write_text((ROOT / "lab" / "downloads.txt").read_text())
-        config = site.folder / "downloads.toml"
-        settings = (ROOT / "lab" / "downloads.toml").read_text(encoding="utf-8")
-        config.write_text(settings.replace("../var/lab", str(site.lab)), encoding="utf-8")
-        with without_behaviour(site) as blind:
-            printed = blind.firstflight("campaign", "run", "--config", str(config), timeout=500)
-        yield FinishedDownloads(site, printed.splitlines()[-1], truth)
-
-
 def differences(row: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
     """Return the columns in a row that differ from the truth: name -> (row's, truth's)."""
     return {name: (row[name], wanted) for name, wanted in truth.items() if row[name] != wanted}
 
 
-def test_the_crawl_finds_what_the_truth_says(done: FinishedDownloads) -> None:
-    rows = done.rows("download_file")
-    assert sorted(row["domain"] for row in rows) == sorted(done.truth)
+def test_the_crawl_finds_what_the_truth_says(downloads: FinishedDownloads) -> None:
+    rows = downloads.rows("download_file")
+    assert sorted(row["domain"] for row in rows) == sorted(downloads.truth)
     assert {
         row["domain"]: found
         for row in rows
-        if (found := differences(row, done.truth[row["domain"]]["download_file"]))
+        if (found := differences(row, downloads.truth[row["domain"]]["download_file"]))
     } == {}
 
 
-def test_the_survey_finds_the_options_of_each_host(done: FinishedDownloads) -> None:
-    rows = done.rows("tcp_option")
+def test_the_survey_finds_the_options_of_each_host(downloads: FinishedDownloads) -> None:
+    rows = downloads.rows("tcp_option")
     assert sorted((row["vantage"], row["domain"]) for row in rows) == sorted(
-        (vantage, domain) for vantage in VANTAGES for domain in done.truth
+        (vantage, domain) for vantage in VANTAGES for domain in downloads.truth
     )
     wanted = {
         domain: {"ip": line["ip"], "asn": line["asn"], "cdn": line["cdn"], **line["tcp_option"]}
-        for domain, line in done.truth.items()
+        for domain, line in downloads.truth.items()
     }
     assert {
         (row["vantage"], row["domain"]): found
@@ -91,14 +63,14 @@ def test_the_survey_finds_the_options_of_each_host(done: FinishedDownloads) -> N
         assert {row[option] for row in rows} == {True, False}
 
 
-def test_each_planned_download_is_one_row_as_the_truth_says(done: FinishedDownloads) -> None:
-    rows = done.rows("download")
+def test_each_planned_download_is_one_row_as_the_truth_says(downloads: FinishedDownloads) -> None:
+    rows = downloads.rows("download")
     assert sorted((row["vantage"], row["domain"], row["set"]) for row in rows) == sorted(
-        (vantage, domain, name) for vantage in VANTAGES for domain in done.truth for name in SETS
+        (vantage, domain, name) for vantage in VANTAGES for domain in downloads.truth for name in SETS
     )
     wrong = {}
     for row in rows:
-        line = done.truth[row["domain"]]
+        line = downloads.truth[row["domain"]]
         wanted = {"ip": line["ip"], "asn": line["asn"], "cdn": line["cdn"], **line["download"][row["set"]]}
         if found := differences(row, wanted):
             wrong[row["vantage"], row["domain"], row["set"]] = found
@@ -111,12 +83,12 @@ def test_each_planned_download_is_one_row_as_the_truth_says(done: FinishedDownlo
             assert (row["wscale_server"] is not None) == scaled
 
 
-def test_table1_counts_the_names_of_the_truth(done: FinishedDownloads) -> None:
-    rows = done.site.firstflight("report", "downloads", "--run", done.run)
+def test_table1_counts_the_names_of_the_truth(downloads: FinishedDownloads) -> None:
+    rows = downloads.site.firstflight("report", "downloads", "--run", downloads.run)
     line = next(line.split() for line in rows.splitlines() if line.startswith("hamburg "))
     successful = [
         truth["cdn"] or "Others"
-        for truth in done.truth.values()
+        for truth in downloads.truth.values()
         if any(
             download["outcome"] in COMPARED
             for name, download in truth["download"].items()
@@ -128,14 +100,14 @@ def test_table1_counts_the_names_of_the_truth(done: FinishedDownloads) -> None:
     assert [int(cell) for cell in line[2:]] == [len(announced), *map(announced.count, groups)]
 
 
-def test_table2_says_what_the_rows_say(done: FinishedDownloads) -> None:
+def test_table2_says_what_the_rows_say(downloads: FinishedDownloads) -> None:
     by_run: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = {}
-    for row in done.rows("download"):
+    for row in downloads.rows("download"):
         if row["outcome"] in COMPARED:
             by_run.setdefault((row["vantage"], row["domain"], row["repetition"]), {})[row["set"]] = row
     shown = {
         (row["set"], row["versus"]): row
-        for row in done.site.sql(f"SELECT * FROM anrw_table2 WHERE run = '{done.run}'")
+        for row in downloads.site.sql(f"SELECT * FROM anrw_table2 WHERE run = '{downloads.run}'")
     }
     assert set(shown) == set(permutations(SETS, 2))
     counted = 0
