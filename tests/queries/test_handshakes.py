@@ -123,3 +123,30 @@ def test_unknown_stacks_are_grouped_by_their_parameters(tmp_path: Path) -> None:
     assert ask("handshake_stacks", "handshakes", limit="1") == [[3]]
     for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}, {"run": "newest", "cdn": "Akamai"}):
         assert ask("handshake_stacks", "handshakes", **day) == []
+
+
+def test_unknown_fingerprints_have_shares_of_all_handshakes(tmp_path: Path) -> None:
+    load(
+        tmp_path,
+        [
+            stacked("a.example", "quiche", "00,01,03=1350"),
+            stacked("a.example", "quiche", "00,01,03=1350", ip="198.18.48.2"),
+            # A server that permutes, behind two CDNs, and a fixed one.
+            stacked("c.example", None, "g,01,0e=2,04"),
+            stacked("d.example", None, "04,0e=2,g,01", cdn=None, asn=None),
+            stacked("d.example", None, "04,0e=2,g,01", vantage="hong_kong"),
+            stacked("f.example", None, "01,04,0e=3,g", cdn="Others"),
+            # Not completed, or of another scanner.
+            stacked("i.example", None, None),
+        ],
+    )
+    columns = "parameters handshakes names addresses cdns fingerprints share_of_unknown share example"
+    permuted = ["01,04,0e=2,g", 3, 2, 1, 2, 2, 3 / 4, 1 / 2, "04,0e=2,g,01"]
+    fixed = ["01,04,0e=3,g", 1, 1, 1, 1, 1, 1 / 4, pytest.approx(1 / 6), "01,04,0e=3,g"]
+    name = "handshake_unknown_stacks"
+    assert ask(name, columns) == [permuted, fixed]
+    assert ask(name, "handshakes share_of_unknown", limit="1") == [[3, 3 / 4]]
+    assert ask(name, "handshakes share", cdn="Cloudflare") == [[2, 1 / 2]]
+    assert ask(name, "handshakes share", vantage="hong_kong") == [[1, 1]]
+    for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}, {"run": "newest", "cdn": "Akamai"}):
+        assert ask(name, "handshakes", **day) == []
