@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "dissect": ("cli.dissect", "Evaluate packet captures; write records."),
         "qlog": ("cli.qlog", "Convert the connections in captures to qlog files."),
         "qlog-metrics": ("cli.qlog_metrics", "Print the RTT estimates in qlog files of QUIC stacks."),
+        "stacks": ("cli.stacks", "Derive an entry of the table of QUIC stacks from handshakes."),
     },
     "Run a campaign": {
         "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),

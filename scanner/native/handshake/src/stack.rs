@@ -1,10 +1,29 @@
-//! Identifies a server's QUIC implementation by the order and values of the transport parameters.
-
-mod known;
+//! Identifies a server's QUIC implementation by what its program fixes in the transport parameters: their order, which
+//! of them it always or never sends, and the values that no setting changes.
+//!
+//! The table of known implementations is known.json. An entry has the parameters in the order sent. `?` follows a
+//! parameter that depends on settings or on the client. A value follows only if the program fixes it; a parameter
+//! without a value accepts any value. `any_order`: the implementation permutes the parameters, or keeps them in a map.
+//! `versions` says how each version is known: `capture` (a server in tests/fixtures/interop, whose version is unknown;
+//! the month instead), `server` (a server of the lab or the testbed), or `source` (only its source was read).
 
 use std::sync::LazyLock;
 
-use known::{KNOWN, Known};
+use serde::Deserialize;
+
+/// An entry of the table, without its versions.
+#[derive(Deserialize)]
+struct Known<'a> {
+    stack: &'a str,
+    parameters: &'a str,
+    #[serde(default)]
+    any_order: bool,
+}
+
+/// Returns the entries of the table, in alphabetical order.
+fn known() -> Vec<Known<'static>> {
+    serde_json::from_str(include_str!("stack/known.json")).expect("the table is valid")
+}
 
 /// A parameter in an entry of the table: `0a`, `0a=3`, `0c?`.
 struct Element<'a> {
@@ -57,7 +76,7 @@ impl<'a> Entry<'a> {
             elements.sort_unstable_by_key(|element| element.id);
         }
         Entry {
-            name: known.name,
+            name: known.stack,
             elements,
             any_order: known.any_order,
         }
@@ -91,7 +110,7 @@ impl<'a> Fingerprint<'a> {
 
 /// The parsed table.
 static ENTRIES: LazyLock<Vec<Entry<'static>>> =
-    LazyLock::new(|| KNOWN.iter().map(Entry::new).collect());
+    LazyLock::new(|| known().iter().map(Entry::new).collect());
 
 /// Returns the implementation with this fingerprint of transport parameters (`TransportParameters::fingerprint`).
 /// Returns `None` if no implementation or several implementations fit.

@@ -1,0 +1,92 @@
+"""Derives an entry of the table of known stacks from the fingerprints of a stack's servers.
+
+scanner/native/handshake/src/stack.rs describes entries, docs/definitions.md (A handshake) fingerprints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight.errors import InputError
+
+_COLUMNS = ("domain", "stack_fingerprint")
+_PARQUET = b"PAR1"
+
+
+def read(path: Path, domains: Collection[str] = ()) -> set[str]:
+    """Return the distinct fingerprints of completed handshakes with `domains`; with no domain: with any.
+
+    `path`: a record file quic_handshake.parquet, or JSON lines of `firstflight handshake`. InputError with
+    the path if the file cannot be read, or is neither.
+    """
+    try:
+        with path.open("rb") as file:
+            rows = _from_parquet(path) if file.read(4) == _PARQUET else _from_lines(path)
+            return {text for domain, text in rows if text is not None and (not domains or domain in domains)}
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: {error}: give quic_handshake.parquet, or JSON lines of `firstflight handshake`"
+        ) from error
+
+
+def _from_parquet(path: Path) -> Iterator[tuple[str, str | None]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=list(_COLUMNS)):
+            yield from zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
+
+
+def _from_lines(path: Path) -> Iterator[tuple[str, str | None]]:
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            yield row["domain"], row["stack_fingerprint"]
+
+
+def merged(fingerprints: Collection[str]) -> tuple[str, bool]:
+    """Return the parameters of an entry that fits all `fingerprints`, and whether it fits them in any order.
+
+    A parameter that one of them lacks is optional (`?`). A value is kept if all have the same one. The order
+    is kept if no two of them contradict each other. InputError if a parameter is repeated, or if there are
+    too many to be shown (`+N`).
+    """
+    values: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for text in sorted(fingerprints):
+        parameters = dict(parameter.partition("=")[::2] for parameter in text.split(","))
+        if len(parameters) <= text.count(",") or "+" in text:
+            raise InputError(f"no stack has the parameters {text}: remove this handshake")
+        counts.update(parameters.keys())
+        for identifier, value in parameters.items():
+            values.setdefault(identifier, set()).add(value)
+            order.add(identifier)
+        for before, after in pairwise(parameters):
+            order.add(after, before)
+    try:
+        identifiers, any_order = list(order.static_order()), False
+    except CycleError:
+        identifiers, any_order = sorted(values), True
+    elements = []
+    for identifier in identifiers:
+        (value, *others) = values[identifier]
+        shown = f"={value}" if not others and value.isdigit() else ""
+        optional = "?" if counts[identifier] < len(fingerprints) else ""
+        elements.append(f"{identifier}{shown}{optional}")
+    return ",".join(elements), any_order
+
+
+def entry(stack: str, version: str, fingerprints: Collection[str]) -> dict[str, object]:
+    """Return the entry of a `version` of a stack whose servers had these `fingerprints`, at least one."""
+    parameters, any_order = merged(fingerprints)
+    found: dict[str, object] = {"stack": stack, "versions": {version: "server"}}
+    if any_order:
+        found["any_order"] = True
+    return {**found, "parameters": parameters}
