@@ -23,6 +23,7 @@ MEASUREMENTS = {
     "stage_memory": "a campaign's stages: memory of their Python processes at three lengths of the list",
     "testbed": "the testbed: CPU time of cells and of a whole figure, compared with real time",
     "real_time": "the testbed: cells in simulated time and in real time over the lab's link",
+    "known_stacks": "the handshake engine: names of the testbed's stacks, with drawn settings, as a table",
     "ack_cost": "the testbed: CPU time of acknowledgements in real time, ratio 2 against 10",
     "lab": "times over the lab: timestamps of prober, captures and link compared with each other",
     "scale": "costs of many names, vantage points and years, calculated from a million names",
