@@ -42,7 +42,8 @@ def command() -> None:
 )
 def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime: bool) -> None:
     """Start the lab; returns when all services are ready."""
-    from lab import internet, launch
+    from lab import launch
+    from lab.declared import internet
     from lab.state import locate
 
     launch.up(
@@ -111,9 +112,10 @@ def truth(
     """Print the expected result of each probe, for the last started lab or else for the behaviour file."""
     from dataclasses import asdict
 
-    from lab import file_sites, internet, mirror_truth
-    from lab import truth as declared
-    from lab.handshake_truth import HandshakeTruth
+    from lab.declared import file_sites, internet
+    from lab.expected import mirror_truth
+    from lab.expected import truth as declared
+    from lab.expected.handshake_truth import HandshakeTruth
     from lab.state import locate
 
     stdout.check_open()

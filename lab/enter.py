@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from firstflight.errors import UsageError
-from lab import namespaces
 from lab.state import Record, StateFolder
+from lab.system import namespaces
 
 
 def enter_host(record: Record, host: str) -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError, InputError, UsageError
-from lab import control, internet
-from lab.programs import program
+from lab import control
+from lab.declared import internet
 from lab.state import Record, StateFolder, boot_id, kill, start_ticks
+from lab.system.programs import program
 
 
 def up(

@@ -23,13 +23,16 @@ from typing import Any
 
 from firstflight.errors import FirstflightError
 from firstflight.system import binaries
-from lab import control, internet, mounts, network, processes, servers, services
-from lab.internet import Internet
-from lab.model import Service
-from lab.namespaces import entering
-from lab.processes import RunningService
-from lab.programs import program
+from lab import control
+from lab.declared import internet
+from lab.declared.internet import Internet
+from lab.declared.model import Service
+from lab.hosts import servers, services
 from lab.state import StateFolder
+from lab.system import mounts, network, processes
+from lab.system.namespaces import entering
+from lab.system.processes import RunningService
+from lab.system.programs import program
 
 FIRST_EPOCH = 1
 

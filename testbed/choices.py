@@ -13,7 +13,7 @@ Reordering = Literal["at_once", "ignored", "next_three"]
 immediately, `ignored` does not change the ACKs, `next_three` acknowledges each of the next three packets."""
 Controller = Literal["cubic", "reno", "bbr"]
 CertificateKey = Literal["ecdsa_p256", "rsa_2048"]
-"""Keys of the server's chain (lab/certificates.py)."""
+"""Keys of the server's chain (lab/hosts/certificates.py)."""
 Transport = Literal["udp", "tcp"]
 """QUIC runs over UDP, TLS over TCP."""
 _OVER_TCP = ("http/1.1", "h2")

@@ -29,9 +29,9 @@ from aioquic.quic.events import QuicEvent
 from aioquic.tls import CipherSuite
 
 from lab import stacks
-from lab.certificates import issue, make_authority
-from lab.model import Endpoint
-from lab.servers import configuration
+from lab.declared.model import Endpoint
+from lab.hosts.certificates import issue, make_authority
+from lab.hosts.servers import configuration
 from tests.free_port import free_port
 
 HOST = "127.0.0.1"

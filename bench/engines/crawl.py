@@ -3,8 +3,8 @@
 `firstflight crawl` visits 1,000 and then 10,000 names, in a separate network namespace. Each name has a
 different address on loopback, and needs a TLS handshake and three requests (robots.txt, the start page, HEAD
 of the file). Limits per address are off, since no two names share an address. BIND serves the names;
-lab/odd_files.py serves the pages. CPU time and memory are the kernel's account of the crawl's process (user +
-system, peak resident memory).
+lab/hosts/odd_files.py serves the pages. CPU time and memory are the kernel's account of the crawl's process
+(user + system, peak resident memory).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 
 from bench import process
 from bench.campaigns import campaign_world
-from lab import certificates
-from lab.dns import zone_text
-from lab.model import DnsRecord, Host
+from lab.declared.model import DnsRecord, Host
+from lab.hosts import certificates
+from lab.hosts.dns import zone_text
 
 ZONE = "bench.test"
 NAMES = (1_000, 10_000)
@@ -86,7 +86,7 @@ def running(folder: Path, count: int) -> Iterator[Servers]:
     }
     (folder / "odd.json").write_text(json.dumps(given))
     named_argv = ["/usr/sbin/named", "-g", "-n", "1", "-c", str(folder / "named.conf")]
-    pages = [sys.executable, "-P", "-m", "lab.odd_files", str(folder / "odd.json")]
+    pages = [sys.executable, "-P", "-m", "lab.hosts.odd_files", str(folder / "odd.json")]
     started = []
     try:
         for name, argv, ready in (("named", named_argv, r" running$"), ("pages", pages, r"^READY$")):

@@ -26,7 +26,7 @@ from pathlib import Path
 from bench import process
 from bench.campaigns import campaign_world
 from bench.engines.handshake_runs import LATE_PORT, HandshakeEngine, HandshakeRunCost, served
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from scanner.external import qscanner
 
 NAMES = "*.bench.test"

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench import process
 from firstflight.system import binaries
-from lab.certificates import ServerCertificate
+from lab.hosts.certificates import ServerCertificate
 
 PORT, LATE_PORT = 443, 444
 # First target address; every target has a different one.

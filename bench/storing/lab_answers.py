@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lab import internet, truth
-from lab.model import Endpoint
+from lab.declared import internet
+from lab.declared.model import Endpoint
+from lab.expected import truth
 from schemas import records
 
 _UNANSWERED = {"retried": False, "hello_retry": False, "bytes_received": 0, "datagrams_received": 0}

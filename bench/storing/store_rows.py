@@ -28,8 +28,8 @@ from bench.storing import lab_answers
 from firstflight import settings
 from firstflight.run.run import Run
 from firstflight.system import files
-from lab import internet
-from lab.internet import Internet
+from lab.declared import internet
+from lab.declared.internet import Internet
 from schemas import records
 
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")

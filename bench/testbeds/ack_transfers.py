@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import process
-from lab.certificates import make_authority
+from lab.hosts.certificates import make_authority
 from testbed.experiment.cell import Cell
 from testbed.trials import programs
 from testbed.trials.network import path

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from bench import process
-from lab.link_log import LinkLog
+from lab.system.link_log import LinkLog
 
 ROOT = Path(__file__).parents[2]
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))

@@ -22,7 +22,8 @@ from typing import Any
 import requests
 
 from firstflight.errors import FirstflightError, UsageError
-from lab import internet, launch
+from lab import launch
+from lab.declared import internet
 from lab.site import plan
 from lab.site.announce import announce
 from lab.site.plan import API_PORT, Level, SiteFolder, SiteProgram

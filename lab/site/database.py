@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from firstflight.errors import FirstflightError, UsageError
-from lab import mounts
-from lab.programs import program
+from lab.system import mounts
+from lab.system.programs import program
 
 SHOWN = Path("/run/firstflight-database")
 SOCKETS = Path("/run/postgresql")

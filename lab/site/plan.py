@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
-from lab import certificates
-from lab.programs import program
+from lab.hosts import certificates
 from lab.site import database, secrets
 from lab.site.secrets import Secrets
 from lab.state import StateFolder
+from lab.system.programs import program
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab.certificates import Authority, make_authority
+from lab.hosts.certificates import Authority, make_authority
 from testbed.choices import transport
 from testbed.experiment.cell import Cell
 from testbed.trials import programs

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.system.lines import next_line
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from testbed.experiment.cell import Cell
 from testbed.trials import server_config
 from testbed.trials.captures import block_files

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import binaries, children, files
-from lab import launch, link_log
-from lab.programs import program
+from lab import launch
+from lab.system import link_log
+from lab.system.programs import program
 from testbed.guest import guest
 from testbed.trials import block as blocks
 from testbed.trials import inside, programs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lab.certificates import ServerCertificate
+from lab.hosts.certificates import ServerCertificate
 from testbed.experiment.cell import Cell
 from testbed.trials.network import path
 

@@ -24,7 +24,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from firstflight.egress import current
 from firstflight.errors import InputError
 from firstflight.system import exporter
-from lab import certificates
+from lab.hosts import certificates
 from orchestration.site import backup, machine_metrics
 from orchestration.site.machine_metrics import MachineParts
 from tests.airflow.test_pending_uploads import FIRSTFLIGHT

@@ -13,7 +13,7 @@ from typing import Any
 
 from requests.adapters import HTTPAdapter
 
-from lab import certificates
+from lab.hosts import certificates
 
 AnswerFunction = Callable[[str], Iterable[bytes]]
 MOST_ANSWERED = 64 << 20  # sent at most to a client that never stops reading

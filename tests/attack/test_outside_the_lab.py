@@ -14,7 +14,7 @@ import pytest
 from firstflight import settings
 from firstflight.egress import lab
 from firstflight.run.run import Run
-from lab import namespaces
+from lab.system import namespaces
 from schemas import records
 from tests.attack.outside import Outside, udp_to
 from tests.campaign_loopback.world import mrt_table

@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import IPPROTO_UDP
 from typing import Any
 
-from lab.link_log import Flow, Passage
+from lab.system.link_log import Flow, Passage
 from orchestration.runner import this_program
 from tests import record_rows
 from tests.end_to_end.site import ROOT, LabFolders

@@ -7,7 +7,7 @@ from itertools import pairwise
 from socket import IPPROTO_UDP
 from statistics import median
 
-from lab.link_log import LinkLog
+from lab.system.link_log import LinkLog
 from tests.backoff.site import config, connections, rows, sets
 from tests.end_to_end.site import VANTAGES, LabFolders
 

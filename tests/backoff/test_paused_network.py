@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from lab.link_log import LinkLog
+from lab.system.link_log import LinkLog
 from tests.backoff.site import (
     CLOUDFLARE,
     FASTLY,

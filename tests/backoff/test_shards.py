@@ -12,7 +12,7 @@ from typing import Any
 
 from firstflight.run.run import Run
 from firstflight.shard import Shard, all_of
-from lab.link_log import LinkLog
+from lab.system.link_log import LinkLog
 from tests import record_rows
 from tests.backoff.site import CLOUDFLARE, config, connections, left_ns, names_of, sets, start_campaign
 from tests.campaign_loopback.stopping import halted_with

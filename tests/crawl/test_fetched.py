@@ -12,7 +12,7 @@ import pytest
 from crawler.routing import as2org
 from firstflight.as_map import Mapper
 from firstflight.run.run import Run
-from lab import crux_host, list_host
+from lab.hosts import crux_host, list_host
 from tests.lab_services.conftest import RunningWorld
 from tests.lab_services.world import CommandResult
 

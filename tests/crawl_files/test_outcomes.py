@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.file_sites import FileSite
+from lab.declared.file_sites import FileSite
 from tests.crawl_files.world import CrawlWorld, Row
 
 COMPARED = ("outcome", "url", "status", "method", "size", "size_is_lower_bound", "depth")

@@ -112,7 +112,7 @@ def test_address_of_the_other_family(world: CrawlWorld) -> None:
     given = json.loads((world.folder / "files" / "odd.json").read_text())
     config = world.folder / "odd6.json"
     config.write_text(json.dumps({**given, "listen": ["::1"]}))
-    argv = [sys.executable, "-P", "-m", "lab.odd_files", str(config)]
+    argv = [sys.executable, "-P", "-m", "lab.hosts.odd_files", str(config)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None and server.stdout.readline() == "READY\n"
         try:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab import certificates, file_host, file_sites
-from lab.file_sites import ZONE, FileSite
+from lab.declared import file_sites
+from lab.declared.file_sites import ZONE, FileSite
+from lab.hosts import certificates, file_host
 from tests.resolve.named import Named
 from tests.waiting import until
 

@@ -19,8 +19,8 @@ import requests
 import yaml
 
 from firstflight.system import exporter, tcp_listener
-from lab import certificates
-from lab.programs import program
+from lab.hosts import certificates
+from lab.system.programs import program
 from orchestration.site import machine_metrics
 from tests.deploy.test_nginx import rendered
 from tests.free_port import free_port

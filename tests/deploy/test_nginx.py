@@ -13,8 +13,8 @@ import jinja2
 import pytest
 import yaml
 
-from lab import certificates
-from lab.programs import program
+from lab.hosts import certificates
+from lab.system.programs import program
 from tests.waiting import until
 
 TREE = Path(__file__).parents[2]

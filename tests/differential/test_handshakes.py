@@ -31,7 +31,7 @@ from aioquic.tls import ExtensionType
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from firstflight.capture import TcpdumpCapture
-from lab.model import HttpAnswer
+from lab.declared.model import HttpAnswer
 from tests.dissect.conftest import rows
 from tests.handshake.conftest import CONTACT, HOST, Http3, connect, http3
 from tests.handshake.test_http3 import segments

@@ -268,7 +268,7 @@ def test_aioquic_s_own_file(tmp_path: Path) -> None:
     from aioquic.quic.configuration import QuicConfiguration
     from aioquic.quic.logger import QuicLogger
 
-    from lab.certificates import issue, make_authority
+    from lab.hosts.certificates import issue, make_authority
 
     files = issue(make_authority(tmp_path), "server", ["localhost"])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lab.link_log import LinkLog, Passage
+from lab.system.link_log import LinkLog, Passage
 from tests.download.world import SERVER_V4, SIZES, VANTAGE_V4, DownloadWorld
 from tests.waiting import until
 

@@ -15,7 +15,7 @@ from downloader.clients import aioquic, curl
 from downloader.clients.contract import ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries, children
-from lab import certificates
+from lab.hosts import certificates
 from tests.waiting import until
 
 NAME = "files.test"

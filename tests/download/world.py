@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from firstflight.system import binaries, children
-from lab import certificates
-from lab.dns import dns_service
-from lab.model import DnsRecord, Host
-from lab.namespaces import MARK
+from lab.declared.model import DnsRecord, Host
+from lab.hosts import certificates
+from lab.hosts.dns import dns_service
+from lab.system.namespaces import MARK
 from tests.waiting import until
 
 VANTAGE_V4, VANTAGE_V6 = "198.18.9.1", "2001:db8:9::1"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.link_log import LinkLog
+from lab.system.link_log import LinkLog
 from tests.end_to_end import oracle
 from tests.end_to_end.site import ROOT, VANTAGES, LabFolders, raised, without_behaviour
 

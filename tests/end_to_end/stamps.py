@@ -5,7 +5,7 @@ from __future__ import annotations
 from socket import IPPROTO_UDP
 from typing import Any
 
-from lab.link_log import LinkLog
+from lab.system.link_log import LinkLog
 from tests.end_to_end import oracle
 
 Row = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab import internet
-from lab.link_log import LinkLog, Passage
+from lab.declared import internet
+from lab.system.link_log import LinkLog, Passage
 from tests.end_to_end import oracle
 from tests.end_to_end.conftest import FinishedCampaign
 from tests.end_to_end.stamps import ROUNDING_US, key_of

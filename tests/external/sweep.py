@@ -21,7 +21,7 @@ from typing import Any
 
 from firstflight.egress.lab import MARK
 from firstflight.system import children
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from tests.recording.network import SERVER, RemoteHost, alone, cable, call, wait_for
 from tests.waiting import until
 

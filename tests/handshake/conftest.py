@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from firstflight.system import binaries
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 
 HOST = "127.0.0.1"
 LOOPBACK = ("--allow-net", "127.0.0.0/8")

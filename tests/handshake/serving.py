@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from tests.free_port import free_port
 
 from .conftest import CONTACT, LOOPBACK, TREE, EngineOutput, Target, argv, write_targets

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from tests.free_port import free_port
 
 from . import hostile

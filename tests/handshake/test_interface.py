@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import HttpAnswer
+from lab.declared.model import HttpAnswer
 from schemas import records
 from tests.lab_servers.running import RunningServer, endpoint, running
 from tests.processes import pending

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import HttpAnswer
+from lab.declared.model import HttpAnswer
 from tests.lab_servers.running import endpoint, running
 
 from .conftest import ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect

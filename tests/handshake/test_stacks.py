@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lab import stacks
-from lab.model import HttpAnswer
-from lab.servers import CHAIN_BYTES
+from lab.declared.model import HttpAnswer
+from lab.hosts.servers import CHAIN_BYTES
 from tests.dissect.conftest import FIXTURES as INTEROP
 from tests.dissect.conftest import rows
 from tests.lab_servers.running import endpoint, running

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model import HttpAnswer
+from lab.declared.model import HttpAnswer
 from tests.lab_servers.running import RunningServer, endpoint, running
 
 from .conftest import ENDS_S, HOST, Http3, connect

@@ -10,11 +10,12 @@ import pytest
 from cryptography import x509
 
 from firstflight.errors import UsageError
-from lab import answers, internet, stacks
-from lab.behaviour import AnswerEntry, FieldsEntry
-from lab.handshake_truth import HandshakeTruth
-from lab.model import Endpoint
-from lab.servers import CHAIN_BYTES, chain_file, services
+from lab import stacks
+from lab.declared import answers, internet
+from lab.declared.behaviour import AnswerEntry, FieldsEntry
+from lab.declared.model import Endpoint
+from lab.expected.handshake_truth import HandshakeTruth
+from lab.hosts.servers import CHAIN_BYTES, chain_file, services
 
 NET = internet.load()
 DECLARED = (AnswerEntry(status=301, share=0.25), AnswerEntry(status=503, share=0.05))

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from firstflight.errors import UsageError
-from lab import internet, link_log
-from lab.internet import DEFAULT, Internet
-from lab.model import Bottleneck
-from lab.truth import paths
+from lab.declared import internet
+from lab.declared.internet import DEFAULT, Internet
+from lab.declared.model import Bottleneck
+from lab.expected.truth import paths
+from lab.system import link_log
 from tests.lab_network.running import Lab
 from tests.waiting import until
 

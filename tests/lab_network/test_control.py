@@ -98,7 +98,7 @@ def test_a_ready_lab_answers_requests(tmp_path: Path, monkeypatch: pytest.Monkey
             raise Reported
 
     monkeypatch.setattr(supervisor, "tell", report)
-    monkeypatch.setattr("lab.internet.load", lambda _: None)
+    monkeypatch.setattr("lab.declared.internet.load", lambda _: None)
     monkeypatch.setattr(supervisor.Supervisor, "raise_lab", lambda *_, **__: None)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("sys.argv", ["supervisor", "--state", str(tmp_path)])

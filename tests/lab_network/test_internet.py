@@ -11,9 +11,10 @@ import pytest
 
 from firstflight.errors import UsageError
 from firstflight.run import accounting
-from lab import internet, truth
-from lab.internet import DEFAULT, Internet
-from lab.model import Endpoint
+from lab.declared import internet
+from lab.declared.internet import DEFAULT, Internet
+from lab.declared.model import Endpoint
+from lab.expected import truth
 from tests.paper import TABLE_1
 
 NET = internet.load()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab import internet
+from lab.declared import internet
 from tests.lab_network.running import Lab
 from tests.waiting import until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from socket import IPPROTO_TCP, IPPROTO_UDP
 
-from lab.link_log import Flow, LinkLog
+from lab.system.link_log import Flow, LinkLog
 
 SERVER, CLIENT = "198.18.9.2", "198.18.9.1"
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab import stacks
-from lab.certificates import issue, make_authority
-from lab.model import Endpoint
-from lab.servers import CHAIN_BYTES, configuration
+from lab.declared.model import Endpoint
+from lab.hosts.certificates import issue, make_authority
+from lab.hosts.servers import CHAIN_BYTES, configuration
 from tests.free_port import free_port
 
 HOST = "127.0.0.1"

@@ -13,7 +13,7 @@ from aioquic.quic.events import HandshakeCompleted, QuicEvent
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from lab.servers import CHAIN_BYTES
+from lab.hosts.servers import CHAIN_BYTES
 
 from .running import HOST, RunningServer
 

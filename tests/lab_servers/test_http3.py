@@ -19,8 +19,8 @@ from aioquic.quic.connection import QuicConnectionError
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamDataReceived
 
 from lab import stacks
-from lab.model import HttpAnswer
-from lab.servers import CHAIN_BYTES
+from lab.declared.model import HttpAnswer
+from lab.hosts.servers import CHAIN_BYTES
 
 from .reader import InitialClient
 from .running import HOST, RunningServer, endpoint, running

@@ -16,10 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from firstflight.errors import UsageError
-from lab import internet, stacks
-from lab.certificates import issue, make_authority
-from lab.model import Endpoint
-from lab.servers import CHAIN_BYTES, services
+from lab import stacks
+from lab.declared import internet
+from lab.declared.model import Endpoint
+from lab.hosts.certificates import issue, make_authority
+from lab.hosts.servers import CHAIN_BYTES, services
 
 from .running import endpoint
 

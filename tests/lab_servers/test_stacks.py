@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from lab import behaviour, stacks
+from lab import stacks
+from lab.declared import behaviour
 
 RIGHT = 'program = "firstflight-edge"\nmodes = ["wait"]\n'
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.internet import Internet, load
-from lab.services import services
+from lab.declared.internet import Internet, load
+from lab.hosts.services import services
 
 from .world import ServiceWorld, host
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError
-from lab import processes
-from lab.model import Service
+from lab.declared.model import Service
+from lab.system import processes
 
 
 def set_up(resolv_conf: str, addresses: list[str]) -> None:

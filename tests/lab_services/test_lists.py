@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab import list_host
+from lab.hosts import list_host
 
 from .conftest import RunningWorld
 

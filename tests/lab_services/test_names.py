@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from firstflight.errors import UsageError
-from lab.internet import Internet
-from lab.model import DnsRecord
-from lab.services import WEB_NAMES, apply_epoch, epoch_commands
+from lab.declared.internet import Internet
+from lab.declared.model import DnsRecord
+from lab.hosts.services import WEB_NAMES, apply_epoch, epoch_commands
 
 from .conftest import RunningWorld
 from .world import host

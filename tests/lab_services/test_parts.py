@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import InputError, UsageError
-from lab.dns import locks_a_file, served_serial, write_zones, zone_of
-from lab.model import Announcement, DnsRecord, Host
-from lab.mrt import count_prefixes, records, retimed
-from lab.routeviews import last_table_time, publish, rib_path
-from lab.routing import check_routes
+from lab.as_data.mrt import count_prefixes, records, retimed
+from lab.as_data.routeviews import last_table_time, publish, rib_path
+from lab.as_data.routing import check_routes
+from lab.declared.model import Announcement, DnsRecord, Host
+from lab.hosts.dns import locks_a_file, served_serial, write_zones, zone_of
 
 SERVER = Host("dns", "dns", "198.18.0.53", "2001:db8:0:53::1")
 

@@ -17,10 +17,11 @@ import pytest
 from firstflight.errors import UsageError
 from firstflight.run.run import Run
 from firstflight.system import binaries
-from lab import internet, truth
-from lab.internet import Internet
-from lab.model import Host
-from lab.services import apply_epoch, epoch_commands, services
+from lab.declared import internet
+from lab.declared.internet import Internet
+from lab.declared.model import Host
+from lab.expected import truth
+from lab.hosts.services import apply_epoch, epoch_commands, services
 from tests.lab_services.conftest import RunningWorld
 from tests.lab_services.test_names import expected
 from tests.lab_services.world import ServiceWorld, host

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyasn import mrtx, pyasn
 
-from lab import list_host
-from lab.model import Announcement
-from lab.routing import split_families
+from lab.as_data.routing import split_families
+from lab.declared.model import Announcement
+from lab.hosts import list_host
 
 from .conftest import RunningWorld
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.internet import Internet
-from lab.model import Host, Service
+from lab.declared.internet import Internet
+from lab.declared.model import Host, Service
 
 HERE = Path(__file__).parent
 

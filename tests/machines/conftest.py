@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from deploy import dist
-from lab import internet, launch
+from lab import launch
+from lab.declared import internet
 from lab.state import StateFolder
 from tests.machines.machine import Key, Machine, make_bridge, run
 from tests.machines.site import MachineSite

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy import dist
-from lab import certificates
+from lab.hosts import certificates
 from lab.state import StateFolder
 from tests.machines.machine import TREE, Key, Machine
 

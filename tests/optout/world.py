@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from firstflight.egress import current
 from firstflight.system import children
-from lab import certificates
-from lab.namespaces import MARK
+from lab.hosts import certificates
+from lab.system.namespaces import MARK
 from tests.airflow.conftest import airflow_environment
 from tests.waiting import until
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firstflight.system import binaries
-from lab.certificates import ServerCertificate, issue, make_authority
-from lab.servers import CHAIN_BYTES
+from lab.hosts.certificates import ServerCertificate, issue, make_authority
+from lab.hosts.servers import CHAIN_BYTES
 from tests.recording.network import CLIENT, SERVER, SERVER6, RemoteHost, cable, ready, recording
 
 NAME = "www.example.net"

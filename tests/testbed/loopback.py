@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.certificates import Flaw, issue, make_authority
+from lab.hosts.certificates import Flaw, issue, make_authority
 from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.trials import server_config

@@ -15,7 +15,7 @@ import pytest
 from downloader.clients import shared
 from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import UsageError
-from lab.certificates import FLAWS, Flaw, make_authority
+from lab.hosts.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
 from testbed.stacks.browsers import chromium, devtools, firefox, session
 from testbed.trials import compare_runs, estimate, series

@@ -17,7 +17,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import QuicPacketType, pull_quic_header
 
-from lab.certificates import ServerCertificate, make_authority
+from lab.hosts.certificates import ServerCertificate, make_authority
 from lab.stacks.aioquic import config
 from testbed import stacks
 from testbed.experiment.cell import Cell

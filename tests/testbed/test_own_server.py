@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from firstflight.system.lines import next_line
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from testbed.experiment.cell import Cell
 from testbed.stacks import own_server
 from testbed.trials import server_config

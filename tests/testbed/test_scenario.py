@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from firstflight.system import binaries
-from lab.certificates import KeyKind, issue, make_authority
+from lab.hosts.certificates import KeyKind, issue, make_authority
 from testbed import experiment_files, stacks
 from testbed.experiment import conditions
 from testbed.experiment.cell import Cell

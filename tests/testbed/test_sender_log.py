@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
-from lab.certificates import ServerCertificate
+from lab.hosts.certificates import ServerCertificate
 from testbed.experiment.cell import Cell
 from testbed.measures import launches
 from testbed.measures.launches import Launches

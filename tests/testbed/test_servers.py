@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from firstflight.system import binaries
-from lab.certificates import issue, make_authority
+from lab.hosts.certificates import issue, make_authority
 from testbed import stacks
 from tests.testbed import loopback
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dissector.qlog import read
-from lab.certificates import FLAWS, Flaw, make_authority
+from lab.hosts.certificates import FLAWS, Flaw, make_authority
 from testbed import stacks
 from testbed.trials import compare_runs, series
 from tests import drawn

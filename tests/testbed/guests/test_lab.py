@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from lab import internet, truth
-from lab.internet import DEFAULT
-from lab.link_log import LinkLog
+from lab.declared import internet
+from lab.declared.internet import DEFAULT
+from lab.expected import truth
+from lab.system.link_log import LinkLog
 from testbed.guest import guest
 from tests.end_to_end import oracle
 from tests.end_to_end.stamps import key_of, possible_send_ns, shifted, wrong_stamps

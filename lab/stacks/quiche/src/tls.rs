@@ -153,7 +153,7 @@ impl PrivateKeyMethod for HeldKey {
         algorithm: SslSignatureAlgorithm,
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        // These two match the keys of the leaves (lab/certificates.py).
+        // These two match the keys of the leaves (lab/hosts/certificates.py).
         let pss = algorithm == SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256;
         if !pss && algorithm != SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 {
             return Err(PrivateKeyMethodError::FAILURE);

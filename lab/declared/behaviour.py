@@ -1,7 +1,7 @@
 """The behaviour file (lab/internet.toml): the entries, typed and checked once.
 
 Unknown keys, impossible counts and names declared twice are errors. The file itself documents the entries;
-lab/internet.py expands them into an `Internet`.
+lab/declared/internet.py expands them into an `Internet`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from firstflight.errors import UsageError
 from lab import stacks
-from lab.model import CertificateName, DropRule, HostKind, PathEcn
+from lab.declared.model import CertificateName, DropRule, HostKind, PathEcn
 
 TcpSetting = Literal["ecn", "sack", "timestamps", "window_scaling"]
 DnsStatus = Literal["NOERROR", "NXDOMAIN", "SERVFAIL"]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.model import Host, Service
-from lab.programs import program
+from lab.declared.model import Host, Service
+from lab.system.programs import program
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.routeviews import write_index
+from lab.as_data.routeviews import write_index
 
 HOST = "publicdata.caida.org"
 FOLDER = Path("datasets") / "as-organizations"

@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from lab.model import CertificateName
-from lab.servers import chain_file
+from lab.declared.model import CertificateName
+from lab.hosts.servers import chain_file
 
 
 class LabChains:

@@ -13,10 +13,10 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab import answers, behaviour, file_sites, mirror_sites
-from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
-from lab.draw import quantiles, symmetric_pairs
-from lab.model import (
+from lab.declared import answers, behaviour, file_sites, mirror_sites
+from lab.declared.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
+from lab.declared.draw import quantiles, symmetric_pairs
+from lab.declared.model import (
     Announcement,
     Bottleneck,
     CertificateName,
@@ -29,7 +29,7 @@ from lab.model import (
     HttpAnswer,
 )
 
-DEFAULT = Path(__file__).with_name("internet.toml")
+DEFAULT = Path(__file__).parents[1] / "internet.toml"
 
 # Addresses are spread over this many /24s of a block, so that limits per /24 cause no waiting.
 _SUBNETS = 10

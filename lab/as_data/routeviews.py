@@ -2,7 +2,8 @@
 
 IPv4 is under /bgpdata, IPv6 under /route-views6/bgpdata, as YYYY.MM/RIBS/rib.YYYYMMDD.HHMM.bz2, with
 directory pages like Apache's. As at RouteViews, the last even hour (UTC) names a table. A new table follows
-every two hours while the lab is up. Runs on host `web` with the collector: `python -m lab.routeviews --help`.
+every two hours while the lab is up. Runs on host `web` with the collector:
+`python -m lab.as_data.routeviews --help`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from firstflight.errors import FirstflightError
-from lab.model import Service
-from lab.mrt import count_prefixes, retimed
-from lab.programs import program
+from lab.as_data.mrt import count_prefixes, retimed
+from lab.declared.model import Service
+from lab.system.programs import program
 
 PERIOD = timedelta(hours=2)
 LEARN_TIMEOUT_S = 110.0
@@ -39,7 +40,7 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
         "-P",
         "-u",
         "-m",
-        "lab.routeviews",
+        "lab.as_data.routeviews",
         "--bird",
         str(state / "bird"),
         "--tree",
@@ -162,7 +163,7 @@ class Collector:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Wait for the routes, publish, and repeat every two hours; stop only at a signal or an error (1)."""
-    parser = argparse.ArgumentParser(prog="python -m lab.routeviews", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.as_data.routeviews", description=__doc__)
     parser.add_argument("--bird", type=Path, required=True, help="folder of the collector's control socket")
     parser.add_argument("--tree", type=Path, required=True, help="document root of the archive")
     parser.add_argument("--ipv4", type=int, required=True, help="IPv4 prefixes to wait for")

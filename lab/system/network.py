@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from firstflight.errors import FirstflightError
-from lab.internet import Internet
-from lab.model import Host
-from lab.namespaces import MARK, entering, inside
-from lab.programs import program
+from lab.declared.internet import Internet
+from lab.declared.model import Host
+from lab.system.namespaces import MARK, entering, inside
+from lab.system.programs import program
 
 # Unassigned addresses. They only name the static neighbour; no packet is sent to them.
 GATEWAY_V4 = "198.18.15.254"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstflight.errors import FirstflightError
-from lab.model import Service
-from lab.namespaces import entering
+from lab.declared.model import Service
+from lab.system.namespaces import entering
 
 _TAIL_LINES = 8
 

@@ -11,7 +11,7 @@ import math
 import random
 from statistics import NormalDist
 
-from lab.behaviour import DelayDistribution
+from lab.declared.behaviour import DelayDistribution
 
 
 def quantile(distribution: DelayDistribution, q: float) -> int:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.handshake_truth import HandshakeTruth
-from lab.internet import Internet
-from lab.model import Endpoint
-from lab.probe_truth import ProbeTruth
+from lab.declared.internet import Internet
+from lab.declared.model import Endpoint
+from lab.expected.handshake_truth import HandshakeTruth
+from lab.expected.probe_truth import ProbeTruth
 
 # Table 1 with the paper's counting rules (docs/definitions.md): a probe counts if it has an ACK and a
 # ServerHello and the first ACK frame has a First ACK Range of 0. It is an instant ACK if they arrived in
@@ -36,7 +36,7 @@ def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, A
     """Return the truth, one dict per line, in the order of vantage points and ranks.
 
     `handshake` and `http3_response` hold the expected results of the handshake stage, by column, and
-    `handshake_at_least` the shortest possible times (lab/handshake_truth.py). Their certificates are in the
+    `handshake_at_least` the shortest possible times (handshake_truth.py). Their certificates are in the
     lab's state folder. A name without an address has one line; these, `ip`, `outcome`, `asn` and `cdn` are
     then null. `ack_to_sh_us` is the declared delay of instant ACKs, null for other names. `epochs` lists the
     epochs with this address in DNS.

@@ -15,8 +15,8 @@ from typing import Protocol
 from firstflight.errors import UsageError
 from firstflight.system import binaries
 from lab import stacks
-from lab.certificates import FLAWS, Authority, ServerCertificate, issue, make_authority
-from lab.model import CertificateName, Endpoint, HttpAnswer, Service
+from lab.declared.model import CertificateName, Endpoint, HttpAnswer, Service
+from lab.hosts.certificates import FLAWS, Authority, ServerCertificate, issue, make_authority
 
 PORT = 443
 CHAIN_BYTES = {"small": 1200, "large": 5000}
@@ -24,7 +24,7 @@ CHAIN_BYTES = {"small": 1200, "large": 5000}
 
 
 class HasEndpoints(Protocol):
-    """The part of `lab.internet.Internet` that this module uses."""
+    """The part of `lab.declared.internet.Internet` that this module uses."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]: ...

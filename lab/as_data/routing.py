@@ -3,7 +3,7 @@
 A route server on host `dns` sends every `Announcement` of the lab over eBGP, with one session for IPv4 and
 one for IPv6. It omits its AS from the path (RFC 7947, 2.2.2.1), so that the path is exactly as declared. A
 collector on host `web` learns the routes and writes the tables as TABLE_DUMP_V2 (RFC 6396, 4.3) with BIRD's
-MRT protocol; `lab.routeviews` publishes them. Neither router changes the kernel's routes.
+MRT protocol; `lab.as_data.routeviews` publishes them. Neither router changes the kernel's routes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab.model import Announcement, Host, Service
-from lab.programs import program
+from lab.declared.model import Announcement, Host, Service
+from lab.system.programs import program
 
 COLLECTOR_AS = 6447  # the AS of RouteViews' collectors
 ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never in a path

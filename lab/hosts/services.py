@@ -11,23 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab import (
-    as2org_host,
-    crux_host,
-    dns,
-    file_host,
-    file_sites,
-    list_host,
-    mirror_host,
-    mirror_sites,
-    recursive,
-    routeviews,
-    routing,
-    web,
-)
-from lab.certificates import Authority, issue, make_authority
-from lab.internet import Internet
-from lab.model import DnsRecord, Host, HostKind, Service
+from lab.as_data import as2org_host, routeviews, routing
+from lab.declared import file_sites, mirror_sites
+from lab.declared.internet import Internet
+from lab.declared.model import DnsRecord, Host, HostKind, Service
+from lab.hosts import crux_host, dns, file_host, list_host, mirror_host, recursive, web
+from lab.hosts.certificates import Authority, issue, make_authority
 
 ARCHIVE_HOST = "archive.routeviews.org"
 WEB_NAMES = (list_host.HOST, ARCHIVE_HOST, crux_host.HOST, as2org_host.HOST)

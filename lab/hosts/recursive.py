@@ -1,6 +1,6 @@
 """The lab's second DNS scenario: unbound as the recursive resolver of a host of kind `resolver`.
 
-It sends all queries to the lab's name server (lab/dns.py), because its hints name only this server for the
+It sends all queries to the lab's name server (dns.py), because its hints name only this server for the
 root. It follows CNAMEs across zones itself, and caches answers for their TTL. Its files are in
 STATE/recursive.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.dns import SERVER_NAME
-from lab.model import Host, Service
-from lab.programs import program
+from lab.declared.model import Host, Service
+from lab.hosts.dns import SERVER_NAME
+from lab.system.programs import program
 
 PACKAGE = "unbound"
 
@@ -39,7 +39,7 @@ def config(folder: Path, resolver: Host) -> str:
         # unbound answers for these zones itself by default. The lab's names are below the first.
         'local-zone: "test." nodefault',
         'local-zone: "18.198.in-addr.arpa." nodefault',
-        # The first address must be the same for every client, as in lab/dns.py.
+        # The first address must be the same for every client, as in dns.py.
         "rrset-roundrobin: no",
         "minimal-responses: yes",
         "num-threads: 1",

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from firstflight.system import binaries
-from lab import file_host
-from lab.certificates import Authority, issue
-from lab.mirror_sites import Mirror
-from lab.model import Service
+from lab.declared.mirror_sites import Mirror
+from lab.declared.model import Service
+from lab.hosts import file_host
+from lab.hosts.certificates import Authority, issue
 
 FOLDER = "mirrors"
 

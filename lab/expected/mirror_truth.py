@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from lab import file_sites, mirror_sites
-from lab.file_sites import FileSite
-from lab.internet import Internet
-from lab.mirror_sites import Mirror
-from lab.model import Host
+from lab.declared import file_sites, mirror_sites
+from lab.declared.file_sites import FileSite
+from lab.declared.internet import Internet
+from lab.declared.mirror_sites import Mirror
+from lab.declared.model import Host
 
 # Set -> options in its SYN. All sets also offer timestamps.
 SETS: dict[str, frozenset[str]] = {
@@ -25,7 +25,7 @@ SETS: dict[str, frozenset[str]] = {
     "all14": frozenset({"window_scaling", "sack", "ecn"}),
 }
 QUIC = "quiche"
-# Number of complete bytes in a body with a wrong length (lab/odd_files.py).
+# Number of complete bytes in a body with a wrong length (lab/hosts/odd_files.py).
 _SHORT = 1_500_000
 
 

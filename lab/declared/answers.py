@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from lab.behaviour import AnswerEntry, FieldsEntry
-from lab.model import HttpAnswer
+from lab.declared.behaviour import AnswerEntry, FieldsEntry
+from lab.declared.model import HttpAnswer
 
 PLAIN = AnswerEntry(status=200)
 # Fields that identify an edge's location. The handshake stage reads them into `edge_location`.

@@ -1,8 +1,8 @@
 """The web sites with files to download, and a crawl's expected results.
 
-nginx serves the sites of kind `files` as plain files (lab/file_host.py), over TLS 1.3 with HTTP/1.1 and
-HTTP/2. lab/odd_files.py serves the sites of kind `odd`. Each site has a separate address, so that limits per
-address delay no site. Sizes are in bytes.
+nginx serves the sites of kind `files` as plain files (lab/hosts/file_host.py), over TLS 1.3 with HTTP/1.1 and
+HTTP/2. lab/hosts/odd_files.py serves the sites of kind `odd`. Each site has a separate address, so that
+limits per address delay no site. Sizes are in bytes.
 """
 
 from __future__ import annotations

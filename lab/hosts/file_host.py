@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.certificates import Authority, issue
-from lab.file_sites import ZONE, FileSite
-from lab.model import DnsRecord, Service
-from lab.odd_files import BEHAVIOURS
-from lab.programs import program
+from lab.declared.file_sites import ZONE, FileSite
+from lab.declared.model import DnsRecord, Service
+from lab.hosts.certificates import Authority, issue
+from lab.hosts.odd_files import BEHAVIOURS
+from lab.system.programs import program
 
 PORT = 443
 _TTL = 300
@@ -54,7 +54,7 @@ def services(state: Path, host: str, sites: Sequence[FileSite], authority: Autho
     (folder / "odd.json").write_text(json.dumps(config))
     return [
         server,
-        Service("odd-files", host, _python("lab.odd_files", str(folder / "odd.json")), r"^READY$"),
+        Service("odd-files", host, _python("lab.hosts.odd_files", str(folder / "odd.json")), r"^READY$"),
     ]
 
 

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from firstflight.errors import UsageError
 from lab import stacks
-from lab.chains import Described, LabChains
-from lab.internet import Internet
-from lab.model import CertificateName, Endpoint, HttpAnswer
-from lab.servers import PORT
+from lab.declared.internet import Internet
+from lab.declared.model import CertificateName, Endpoint, HttpAnswer
+from lab.expected.chains import Described, LabChains
+from lab.hosts.servers import PORT
 
 Columns = dict[str, Any]
 

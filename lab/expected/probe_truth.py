@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lab import stacks
-from lab.internet import Internet
-from lab.model import LARGEST_IP, Endpoint
+from lab.declared.internet import Internet
+from lab.declared.model import LARGEST_IP, Endpoint
 
 # IP and UDP headers; an Ethernet frame carries 1,500 bytes.
 _HEADERS = {4: 28, 6: 48}

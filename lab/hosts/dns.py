@@ -25,8 +25,8 @@ import dns.query
 import dns.rdatatype
 
 from firstflight.errors import FirstflightError, UsageError
-from lab.model import DnsRecord, Host, Service
-from lab.programs import program
+from lab.declared.model import DnsRecord, Host, Service
+from lab.system.programs import program
 
 SERVER_NAME = "ns.lab.test"
 RELOAD_TIMEOUT_S = 15.0
@@ -181,7 +181,16 @@ def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken:
 
 def reload_command(state: Path, server: Host) -> tuple[str, list[str]]:
     """Return (host, argv) of the command that makes BIND serve the written zones and waits for the result."""
-    return server.name, [sys.executable, "-P", "-m", "lab.dns", "--state", str(state), "--server", server.v4]
+    return server.name, [
+        sys.executable,
+        "-P",
+        "-m",
+        "lab.hosts.dns",
+        "--state",
+        str(state),
+        "--server",
+        server.v4,
+    ]
 
 
 def expected_serials(folder: Path) -> dict[str, int]:
@@ -231,9 +240,9 @@ def reload(state: Path, server: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Reload on host `dns` (`python -m lab.dns --state DIR --server IP`); 0 when the new zones are served."""
+    """Reload on host `dns` (`python -m lab.hosts.dns --state DIR --server IP`); 0 once it serves them."""
     parser = argparse.ArgumentParser(
-        prog="python -m lab.dns", description="serve the zone files as they are now"
+        prog="python -m lab.hosts.dns", description="serve the zone files as they are now"
     )
     parser.add_argument("--state", type=Path, required=True, help="the lab's state folder")
     parser.add_argument("--server", required=True, type=lambda text: str(ipaddress.ip_address(text)))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.file_sites import FILE, MB, FileSite
+from lab.declared.file_sites import FILE, MB, FileSite
 
 ZONE = "mirrors.test"
-# Sites of lab/file_sites.py with a file that cannot be downloaded completely, or that changes each time.
+# Sites of file_sites.py with a file that cannot be downloaded completely, or that changes each time.
 ODD = ("slow", "changes", "wrong-length")
 
 

@@ -1,8 +1,8 @@
 """An HTTPS server of sites that misbehave, each in a different way, for crawls and downloads.
 
-`python -m lab.odd_files FILE` reads a JSON file with `listen` (addresses), `port`, `chain` and `key` (PEM for
-all names), and prints READY. The function with the name of the first label implements a host; `plain` behaves
-correctly. Only HTTP/1.1 is served, because HTTP/2 would hide odd lengths and header fields.
+`python -m lab.hosts.odd_files FILE` reads a JSON file with `listen` (addresses), `port`, `chain` and `key`
+(PEM for all names), and prints READY. The function with the name of the first label implements a host;
+`plain` behaves correctly. Only HTTP/1.1 is served, because HTTP/2 would hide odd lengths and header fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from lab.file_sites import FILE, MB
+from lab.declared.file_sites import FILE, MB
 
 # Maximum size of an endless answer, in case a client never stops reading.
 MOST_BYTES = 64 << 20

@@ -1,0 +1,1 @@
+"""The expected results of measurements in the lab, which follow from its declarations."""

@@ -1,0 +1,1 @@
+"""What the lab uses of Linux: programs, processes, namespaces, mounts, links."""
