@@ -1,7 +1,7 @@
 """`firstflight`: finds the subcommand, imports only the modules that it needs, and runs it.
 
-Each module in this folder defines one subcommand: a `click` command or group called `command`. Modules are
-imported when used, so that `firstflight lab exec` starts fast.
+Each subcommand is a module in the folder of its group: a `click` command or group called `command`. Modules
+are imported when used, so that `firstflight lab exec` starts fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from cli.pass_through import NativeCommand
+from cli.shared.pass_through import NativeCommand
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.suggestion import did_you_mean
@@ -26,49 +26,49 @@ from firstflight.system import open_files, stdout, terminal
 # Group of `firstflight --help` -> subcommand -> (module, one line of help).
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Measure": {
-        "probe": ("cli.probe", "Probe how QUIC servers answer a first packet."),
-        "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
-        "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
-        "tcp-options": ("cli.tcp_options", "Find out which TCP options servers agree to."),
-        "crawl": ("cli.crawl", "Find a file to download on the web site of each name."),
-        "download": ("cli.download", "Download files under chosen TCP option sets and over QUIC."),
-        "watch": ("cli.watch", "Probe names repeatedly at set times."),
-        "scan": ("cli.scan", "Scan with your own ZMap or QScanner."),
+        "probe": ("cli.measure.probe", "Probe how QUIC servers answer a first packet."),
+        "handshake": ("cli.measure.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
+        "resolve": ("cli.measure.resolve", "Resolve names to addresses and HTTPS records."),
+        "tcp-options": ("cli.measure.tcp_options", "Find out which TCP options servers agree to."),
+        "crawl": ("cli.measure.crawl", "Find a file to download on the web site of each name."),
+        "download": ("cli.measure.download", "Download files under chosen TCP option sets and over QUIC."),
+        "watch": ("cli.measure.watch", "Probe names repeatedly at set times."),
+        "scan": ("cli.measure.scan", "Scan with your own ZMap or QScanner."),
     },
     "Look at results": {
-        "report": ("cli.report", "Write a report page, or print a table of a paper."),
-        "query": ("cli.query", "Run a named query on the store."),
-        "sql": ("cli.sql", "Run an SQL query on the store (read-only)."),
-        "trace": ("cli.trace", "Show the packets of a row."),
-        "dashboard": ("cli.dashboard", "Serve charts and tables of the store to browsers."),
-        "calibrate": ("cli.calibrate", "Compare first answers to probes with full handshakes."),
-        "schema": ("cli.schema", "Describe the columns of a record kind."),
-        "dissect": ("cli.dissect", "Evaluate packet captures; write records."),
-        "qlog": ("cli.qlog", "Convert the connections in captures to qlog files."),
-        "qlog-metrics": ("cli.qlog_metrics", "Print the RTT estimates in qlog files of QUIC stacks."),
-        "stacks": ("cli.stacks", "Derive an entry of the table of QUIC stacks from handshakes."),
+        "report": ("cli.look.report", "Write a report page, or print a table of a paper."),
+        "query": ("cli.look.query", "Run a named query on the store."),
+        "sql": ("cli.look.sql", "Run an SQL query on the store (read-only)."),
+        "trace": ("cli.look.trace", "Show the packets of a row."),
+        "dashboard": ("cli.look.dashboard", "Serve charts and tables of the store to browsers."),
+        "calibrate": ("cli.look.calibrate", "Compare first answers to probes with full handshakes."),
+        "schema": ("cli.look.schema", "Describe the columns of a record kind."),
+        "dissect": ("cli.look.dissect", "Evaluate packet captures; write records."),
+        "qlog": ("cli.look.qlog", "Convert the connections in captures to qlog files."),
+        "qlog-metrics": ("cli.look.qlog_metrics", "Print the RTT estimates in qlog files of QUIC stacks."),
+        "stacks": ("cli.look.stacks", "Derive an entry of the table of QUIC stacks from handshakes."),
     },
     "Run a campaign": {
-        "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
-        "stage": ("cli.stage", "Run one stage of a campaign."),
-        "runs": ("cli.runs", "List runs with their states and counts, or stop a run."),
-        "doctor": ("cli.doctor", "Check this machine before it measures."),
+        "campaign": ("cli.run.campaign", "Run a measurement campaign, or resume one."),
+        "stage": ("cli.run.stage", "Run one stage of a campaign."),
+        "runs": ("cli.run.runs", "List runs with their states and counts, or stop a run."),
+        "doctor": ("cli.run.doctor", "Check this machine before it measures."),
     },
     "Manage a store": {
-        "store": ("cli.store", "Share the embedded store with several programs."),
-        "db": ("cli.db", "Create, inspect and expire the tables of the store."),
-        "load": ("cli.load", "Load record files into the store."),
-        "export": ("cli.export", "Write runs into a folder that can be published."),
-        "import": ("cli.imports", "Import the output of other scanners into the store."),
+        "store": ("cli.store.store", "Share the embedded store with several programs."),
+        "db": ("cli.store.db", "Create, inspect and expire the tables of the store."),
+        "load": ("cli.store.load", "Load record files into the store."),
+        "export": ("cli.store.export", "Write runs into a folder that can be published."),
+        "import": ("cli.store.imports", "Import the output of other scanners into the store."),
     },
     "Operate a site": {
-        "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
-        "optout": ("cli.optout", "Record opt-outs, and follow the centre's list."),
-        "site": ("cli.site", "Monitor a machine of a site, and make backups."),
+        "uploads": ("cli.site.uploads", "List, load and remove a vantage point's pending uploads."),
+        "optout": ("cli.site.optout", "Record opt-outs, and follow the centre's list."),
+        "site": ("cli.site.site", "Monitor a machine of a site, and make backups."),
     },
     "Try it in the lab": {
-        "lab": ("cli.lab", "Start, use and remove the test Internet."),
-        "testbed": ("cli.testbed", "Repeat experiments of the papers in simulated time."),
+        "lab": ("cli.lab.lab", "Start, use and remove the test Internet."),
+        "testbed": ("cli.lab.testbed", "Repeat experiments of the papers in simulated time."),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}

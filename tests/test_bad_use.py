@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import cli.campaign
+import cli.run.campaign
 from cli import main
 from firstflight import settings
 from firstflight.errors import InputError
@@ -165,7 +165,7 @@ def test_a_fault_of_ours_is_one_sentence_with_its_place(
     def broken(_text: object) -> str:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr(cli.campaign, "_toml", broken)
+    monkeypatch.setattr(cli.run.campaign, "_toml", broken)
     arguments = ["campaign", "run", "--config", "c.toml", "--top", "3", "--dry-run"]
     status, shown = end_of(arguments, monkeypatch, capsys)
     assert (status, shown.count("\n")) == (1, 1)

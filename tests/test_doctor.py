@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import doctor
+from cli.run import doctor
 from firstflight import settings
 from firstflight.errors import UsageError
 from firstflight.settings import Settings

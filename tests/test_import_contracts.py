@@ -22,6 +22,7 @@ LINT = str(Path(sys.executable).with_name("lint-imports"))
 BREAKS = {
     "The house stands in one direction": ("scanner/driver/feed.py", "import orchestration.runner"),
     "Nothing imports benches and tests": ("reports/wording.py", "import tests.waiting"),
+    "Inside the command line": ("cli/shared/table.py", "import cli.look.sql"),
     "The lab uses nothing that it tests": ("lab/declared/draw.py", "import scanner.driver.feed"),
     "Inside the lab": ("lab/system/mounts.py", "import lab.hosts.dns"),
     "Inside firstflight": ("firstflight/system/files.py", "import firstflight.layout"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import run_name
+from cli.shared import run_name
 from firstflight import settings
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.provenance import ruleset_hash

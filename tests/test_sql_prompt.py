@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import sql_prompt
+from cli.look import sql_prompt
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.stage import command
+from cli.run.stage import command
 from firstflight import settings
 from firstflight.layout import OWN_NAMES, RunLayout, StageKey
 from firstflight.run.outline import Known

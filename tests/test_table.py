@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from cli import table
+from cli.shared import table
 
 
 def answer(columns: dict[str, str], *rows: list[Any]) -> bytes:

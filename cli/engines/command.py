@@ -17,7 +17,7 @@ import click
 
 from cli.engines import arguments
 from cli.engines.sentences import Row
-from cli.pass_through import NativeCommand, become
+from cli.shared.pass_through import NativeCommand, become
 from firstflight.errors import UsageError
 from firstflight.system import terminal
 from firstflight.system.binaries import find

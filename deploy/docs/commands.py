@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from cli import main
-from cli.pass_through import NativeCommand
+from cli.shared.pass_through import NativeCommand
 from firstflight.system import binaries
 
 HEAD = """\

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from cli import report
+from cli.look import report
 from firstflight.system import spreadsheet
 from reports.page import html
 from store import open_store

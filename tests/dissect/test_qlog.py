@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from cli import qlog
+from cli.look import qlog
 from tests.dissect import tshark
 from tests.dissect.conftest import FIXTURES, rows
 

@@ -107,7 +107,9 @@ def test_the_table_of_folders_is_short_and_names_every_folder() -> None:
     assert [row[:60] for row in rows if len(row) > WIDEST] == []
 
 
-@pytest.mark.parametrize("package", ["scanner", "downloader", "reports", "orchestration", "store", "testbed"])
+@pytest.mark.parametrize(
+    "package", ["cli", "scanner", "downloader", "reports", "orchestration", "store", "testbed", "lab"]
+)
 def test_a_package_describes_its_folders(package: str) -> None:
     described = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")))
     of_stages = {stage.entry.split(".")[1] for stage in stages.STAGES}

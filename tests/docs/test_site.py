@@ -79,7 +79,7 @@ def test_a_broken_link_is_an_error(broken: str, tmp_path: Path) -> None:
         ("[s](../SECURITY.md)", "ethics.md", "docs/ethics.md", "[s](project/security.md)"),
         ("[s](../../SECURITY.md#a)", "design/x.md", "docs/design/x.md", "[s](../project/security.md#a)"),
         ("[e](docs/ethics.md)", "project/security.md", "SECURITY.md", "[e](../ethics.md)"),
-        ("[code](../cli/lab.py)", "lab.md", "docs/lab.md", "code"),
+        ("[code](../cli/lab/lab.py)", "lab.md", "docs/lab.md", "code"),
         ("[all](../cli/main.py)", "lab.md", "docs/lab.md", "[all](reference/commands.md)"),
         ("[gone](../cli/gone.py)", "lab.md", "docs/lab.md", "[gone](../cli/gone.py)"),
         ("[w](https://example.org/a)", "lab.md", "docs/lab.md", "[w](https://example.org/a)"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli import table
+from cli.shared import table
 from firstflight.errors import UsageError
 from reports import chosen_run, known, no_rows, query
 from store import open_store

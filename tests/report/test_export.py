@@ -231,7 +231,7 @@ def test_text_that_is_not_utf_8(place: Path, tmp_path: Path, monkeypatch: pytest
 def test_wrong_use(arguments: list[str], sentence: str) -> None:
     from click.testing import CliRunner
 
-    from cli.export import command
+    from cli.store.export import command
 
     done = CliRunner().invoke(command, ["20261120T063905Z-a1b2c3", *arguments])
     assert done.exit_code != 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cli.report import handshakes as command
+from cli.look.report import handshakes as command
 from reports.page import handshake_tables
 from store import open_store
 from store.load import loader

@@ -16,7 +16,7 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import NetworkError, ServerException
 
-import cli.store
+import cli.store.store
 from firstflight.errors import UsageError
 from store import open_store, served_address
 from store.errors import StoreHeld
@@ -364,7 +364,7 @@ def test_a_port_in_use_is_one_sentence(served: Served, tmp_path: Path) -> None:
     message = f"firstflight: cannot listen on 127.0.0.1 port {served.port}: Address already in use\n"
     assert (done.returncode, done.stderr) == (2, message)
 
-    callback: Any = cli.store.serve.callback
+    callback: Any = cli.store.store.serve.callback
 
     def refused(**options: object) -> str:
         with pytest.raises(UsageError) as caught:

@@ -320,7 +320,7 @@ def test_help_is_fast_to_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-    for command in ("sql", "load", "db", "schema", "report"):
+    for command in ("look.sql", "store.load", "store.db", "look.schema", "look.report"):
         script = f"import cli.{command}, sys; print([m for m in ('chdb', 'pyarrow') if m in sys.modules])"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from firstflight.errors import InputError, UsageError
 from testbed.computed import amplification_limit, better_answer, better_answer_page
 from testbed.computed.better_answer import BetterAnswerCase, Pair, PairCount

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from deploy.docs import experiments as reference
 from firstflight.errors import UsageError
 from testbed import experiment_files, measures

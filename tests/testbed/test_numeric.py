@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from firstflight.errors import UsageError
 from testbed import experiment_files
 from testbed.computed import COMPUTED, numeric, numeric_page

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from deploy.docs import results
 from firstflight.errors import UsageError
 from testbed.trials import block

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from firstflight.errors import InputError, UsageError
 from testbed import stacks
 from testbed.experiment.cell import Cell

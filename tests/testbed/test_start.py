@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from firstflight.errors import FirstflightError, InputError, UsageError
 from testbed.guest import guest, kernel
 from testbed.guest.c_programs import parts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from testbed import stacks
 from testbed.trials import series
 from tests.testbed.guests.test_trials import run

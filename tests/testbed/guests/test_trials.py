@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from cli.testbed import command
+from cli.lab.testbed import command
 from firstflight.errors import UsageError
 from testbed import experiment_files, measures, stacks
 from testbed.measures import ack_asymmetry, rtt_updates

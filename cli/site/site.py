@@ -52,7 +52,7 @@ def metrics(
     With FIRSTFLIGHT_OPTOUT=followed:FILE also whether the opt-out list is confirmed. All values are read
     again at most every ten seconds. Stop it with Ctrl-C or SIGTERM.
     """
-    from cli.serving_metrics import serve
+    from cli.site.serving_metrics import serve
     from orchestration.site import machine_metrics
 
     machine = machine_metrics.MachineParts(disks, certificates, backups, parts, airflow, database)

@@ -9,7 +9,7 @@ from threading import Event
 
 import click
 
-from cli.options import InputPath
+from cli.shared.options import InputPath
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system import stdout, terminal
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.doctor import check_before
+from cli.run.doctor import check_before
 from firstflight.system import terminal
 
 

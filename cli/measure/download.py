@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import InputPath, egress
+from cli.shared.options import InputPath, egress
 from downloader.option_sets import SETS, WARMUP
 from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cli.pass_through import pass_through
+from cli.shared.pass_through import pass_through
 
 command = pass_through("firstflight-dissect")

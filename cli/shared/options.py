@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cli import table
+from cli.shared import table
 from firstflight.errors import InputError
 from firstflight.system import stdout, terminal
 from store.base import FormattedAnswer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli import options
+from cli.shared import options
 from firstflight.errors import UsageError
 from firstflight.system import terminal
 

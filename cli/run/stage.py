@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from cli.run_name import opened
+from cli.shared.run_name import opened
 from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock

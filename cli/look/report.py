@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import options
+from cli.shared import options
 from firstflight.errors import InputError
 from firstflight.system import spreadsheet, stdout, terminal
 

@@ -34,7 +34,7 @@ def command(
     RUN is an id, or `newest`. DOMAIN and IP are the columns of the row ("" for an empty DOMAIN). jsonl prints
     rows of quic_packet.
     """
-    from cli import run_name
+    from cli.shared import run_name
     from reports import trace
 
     stdout.check_open()

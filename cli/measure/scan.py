@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import InputPath, egress
+from cli.shared.options import InputPath, egress
 from firstflight.errors import InputError, UsageError
 from firstflight.system import stdout, terminal
 
@@ -209,7 +209,7 @@ def _json(speaker: Speaker) -> None:
 
 
 def _handshakes(context: click.Context, permitted: Permitted) -> None:
-    from cli import imports
+    from cli.store import imports
     from scanner.external import qscanner
 
     given = context.params

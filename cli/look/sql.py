@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from cli import options
+from cli.shared import options
 from firstflight.errors import InputError, UsageError
 
 
@@ -40,7 +40,7 @@ def command(query: str | None, output_format: str | None, wide: bool) -> None:
         confined.confine_to_reading()
         answer(text)
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        from cli import sql_prompt
+        from cli.look import sql_prompt
 
         with sql_prompt.history() as file:
             confined.confine_to_reading()

@@ -102,7 +102,7 @@ def metrics(host: str, port: int) -> None:
 
     Reads the folder of runs at most every ten seconds. Stop it with Ctrl-C or SIGTERM.
     """
-    from cli.serving_metrics import serve
+    from cli.site.serving_metrics import serve
     from orchestration.site.metrics import metrics as collect
 
     serve(host, port, collect)

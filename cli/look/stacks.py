@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli import options
+from cli.shared import options
 from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal
 

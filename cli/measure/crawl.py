@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import InputPath, egress
+from cli.shared.options import InputPath, egress
 from firstflight.errors import Interrupted, UsageError
 from firstflight.system import stdout, terminal
 

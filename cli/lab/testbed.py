@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import options
+from cli.shared import options
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import stdout, terminal
 

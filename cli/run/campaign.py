@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.doctor import check_before
+from cli.run.doctor import check_before
 from firstflight.errors import UsageError
 from firstflight.system import terminal
 

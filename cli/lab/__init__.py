@@ -1,0 +1,1 @@
+"""The commands that try measurements in the lab and in the testbed."""

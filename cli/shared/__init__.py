@@ -1,0 +1,1 @@
+"""Parts of several commands: options, tables, names of runs, native programs."""
