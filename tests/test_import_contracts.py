@@ -42,6 +42,7 @@ BREAKS = {
     "Inside testbed": ("testbed/guest/kernel.py", "import testbed.trials.block"),
     "Inside the trials of the testbed": ("testbed/trials/network/path.py", "import testbed.trials.series"),
     "Inside crawler": ("crawler/lists/own_list.py", "import crawler.routing.rib"),
+    "Inside the crawl": ("crawler/files/pages/urls.py", "import crawler.files.visit"),
     "Inside store": ("store/url.py", "import store.location"),
     "Only orchestration.airflow imports Airflow": ("orchestration/site/site.py", "import airflow"),
     "Only the store imports the engine": ("reports/wording.py", "import clickhouse_driver"),

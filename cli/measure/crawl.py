@@ -103,10 +103,10 @@ def command(
     download_file` describes the columns.
     """
     from crawler.files import rows
+    from crawler.files.fetching.lookup import Lookup
+    from crawler.files.fetching.policy import Policy
     from crawler.files.journal import Journal
     from crawler.files.limits import Limits
-    from crawler.files.lookup import Lookup
-    from crawler.files.policy import Policy
     from crawler.files.targets import read
 
     stdout.check_open()
@@ -134,7 +134,7 @@ def command(
         return 1 if found.rejected else 0
 
     from crawler.files import crawl
-    from crawler.files.pace import Pace
+    from crawler.files.fetching.pace import Pace
     from crawler.files.spider import Task
 
     columns = rows.own_columns(rows.FILE)

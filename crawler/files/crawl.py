@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scrapy.crawler import AsyncCrawlerProcess
 
-from crawler.files import trust
-from crawler.files.pace import Pace
+from crawler.files.fetching import trust
+from crawler.files.fetching.pace import Pace
 from crawler.files.spider import FileSpider, Task
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import Interrupted
@@ -31,11 +31,11 @@ def run(task: Task, *, contact: str, pace: Pace, roots: Path | None) -> None:
         "SPIDER_MIDDLEWARES_BASE": {},
         # Disables Scrapy's redirects, retries, cookies, cache, decompression and proxies.
         "DOWNLOADER_MIDDLEWARES_BASE": {
-            "crawler.files.robots_middleware.RobotsMiddleware": 100,
+            "crawler.files.fetching.robots_middleware.RobotsMiddleware": 100,
             "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": 400,
             "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": 500,
         },
-        "DOWNLOAD_HANDLERS_BASE": {"https": "crawler.files.handler.Handler"},
+        "DOWNLOAD_HANDLERS_BASE": {"https": "crawler.files.fetching.handler.Handler"},
         "DEFAULT_REQUEST_HEADERS": {"Accept": "*/*", "Accept-Encoding": "identity"},
         "USER_AGENT": user_agent(contact),
         "CONCURRENT_REQUESTS": 0,

@@ -14,12 +14,12 @@ from typing import Any
 
 from scrapy import Request, Spider
 
-from crawler.files.fetch import Asked, Blocked, Fault, HttpResponse, Stopped
+from crawler.files.fetching.fetch import Asked, Blocked, Fault, HttpResponse, Stopped
+from crawler.files.fetching.lookup import Lookup
+from crawler.files.fetching.pace import Pace
+from crawler.files.fetching.wire import NotPermitted, Wire
 from crawler.files.limits import Limits
-from crawler.files.lookup import Lookup
-from crawler.files.pace import Pace
 from crawler.files.visit import Counts, Visit
-from crawler.files.wire import NotPermitted, Wire
 from firstflight.errors import FirstflightError
 
 # Maximum number of names that wait for a free visit or for their address. About 20 kB each.

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crawler.files import rows
+from crawler.files.fetching.lookup import Lookup
+from crawler.files.fetching.pace import Pace
+from crawler.files.fetching.policy import Policy
 from crawler.files.journal import Journal
 from crawler.files.limits import Limits
-from crawler.files.lookup import Lookup
-from crawler.files.pace import Pace
-from crawler.files.policy import Policy
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.run.provenance import ruleset_hash, tool_version
 from firstflight.run.run import Run

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, get_args
 
-from crawler.files import page, page_thread, robots, sizes, urls
-from crawler.files.fetch import Asked, Blocked, Fault, Forbidden, HttpResponse, Stopped, is_html
+from crawler.files.fetching import sizes
+from crawler.files.fetching.fetch import Asked, Blocked, Fault, Forbidden, HttpResponse, Stopped, is_html
+from crawler.files.fetching.wire import Wire
 from crawler.files.limits import Limits
-from crawler.files.wire import Wire
+from crawler.files.pages import page, page_thread, robots, urls
 from firstflight.cdn import challenge
 
 Outcome = Literal[

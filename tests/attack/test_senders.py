@@ -33,12 +33,12 @@ OWN = {4: "192.0.1.7", 6: "2a00::7"}
 # A file that contacts others: the file and the text that pass its packets through the egress policy.
 CHECKED = {
     "crawler/files/crawl.py": ("crawler/files/spider.py", "why_not("),
-    "crawler/files/handler.py": ("crawler/files/wire.py", "self._why_not("),
-    "crawler/files/lookup.py": ("crawler/files/lookup.py", "policy.check_resolver("),
-    "crawler/files/robots_middleware.py": ("crawler/files/wire.py", "self._why_not("),
+    "crawler/files/fetching/handler.py": ("crawler/files/fetching/wire.py", "self._why_not("),
+    "crawler/files/fetching/lookup.py": ("crawler/files/fetching/lookup.py", "policy.check_resolver("),
+    "crawler/files/fetching/robots_middleware.py": ("crawler/files/fetching/wire.py", "self._why_not("),
     "crawler/files/spider.py": ("crawler/files/spider.py", "why_not("),
-    "crawler/files/trust.py": ("crawler/files/wire.py", "self._why_not("),
-    "crawler/files/wire.py": ("crawler/files/wire.py", "self._why_not("),
+    "crawler/files/fetching/trust.py": ("crawler/files/fetching/wire.py", "self._why_not("),
+    "crawler/files/fetching/wire.py": ("crawler/files/fetching/wire.py", "self._why_not("),
     "downloader/clients/aioquic.py": ("downloader/clients/aioquic.py", "shared.why_not("),
     "downloader/clients/curl.py": ("downloader/clients/curl.py", "shared.why_not("),
     "downloader/native/src/socket.rs": ("downloader/native/src/lib.rs", "policy.check("),

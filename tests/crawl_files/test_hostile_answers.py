@@ -22,7 +22,7 @@ import json, sys
 from crawler.files import crawl
 from crawler.files.limits import Limits
 from crawler.files.rows import file_row, page_row
-from crawler.files.pace import Pace
+from crawler.files.fetching.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 

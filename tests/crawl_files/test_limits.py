@@ -14,7 +14,7 @@ SCRIPT = """
 import json, sys
 from crawler.files import crawl
 from crawler.files.limits import Limits
-from crawler.files.pace import Pace
+from crawler.files.fetching.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 

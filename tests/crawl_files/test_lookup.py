@@ -15,10 +15,10 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from crawler.files import lookup
-from crawler.files.fetch import Blocked
-from crawler.files.lookup import Lookup, ResolverDown
-from crawler.files.policy import Policy
+from crawler.files.fetching import lookup
+from crawler.files.fetching.fetch import Blocked
+from crawler.files.fetching.lookup import Lookup, ResolverDown
+from crawler.files.fetching.policy import Policy
 
 NAMES = 20
 RATE = 40.0

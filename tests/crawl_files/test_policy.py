@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from crawler.files import page_thread
-from crawler.files.fetch import Asked, HttpResponse, Stopped
+from crawler.files.fetching.fetch import Asked, HttpResponse, Stopped
+from crawler.files.fetching.lookup import endpoint
+from crawler.files.fetching.pace import Pace
+from crawler.files.fetching.policy import Policy
+from crawler.files.fetching.wire import Wire
 from crawler.files.limits import Limits
-from crawler.files.lookup import endpoint
-from crawler.files.pace import Pace
-from crawler.files.policy import Policy
+from crawler.files.pages import page_thread
 from crawler.files.visit import Visit
-from crawler.files.wire import Wire
 from firstflight.errors import UsageError
 from tests.crawl_files.world import CrawlWorld
 
@@ -29,7 +29,7 @@ SCRIPT = """
 import json, sys
 from crawler.files import crawl
 from crawler.files.limits import Limits
-from crawler.files.pace import Pace
+from crawler.files.fetching.pace import Pace
 from crawler.files.spider import Task
 from pathlib import Path
 

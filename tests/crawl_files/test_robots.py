@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.files import robots
+from crawler.files.pages import robots
 
 URL = "https://a.test/files/x.pdf?y=1"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.files import page, urls
 from crawler.files.limits import Limits
+from crawler.files.pages import page, urls
 
 BASE = "https://a.test/dir/page"
 

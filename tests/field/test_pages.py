@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from crawler.files import coding, page, urls
+from crawler.files.fetching import coding
 from crawler.files.limits import Limits
+from crawler.files.pages import page, urls
 
 DATA = Path(__file__).with_name("data")
 BASE = "https://a.test/"

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.files.fetch import Blocked
-from crawler.files.pace import Pace
-from crawler.files.wire import Wire
+from crawler.files.fetching.fetch import Blocked
+from crawler.files.fetching.pace import Pace
+from crawler.files.fetching.wire import Wire
 from firstflight import settings
 from firstflight.egress import current
 from firstflight.egress.permitted import Permitted

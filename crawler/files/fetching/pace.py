@@ -7,7 +7,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from time import monotonic
 
-from crawler.files.fetch import Stopped
+from crawler.files.fetching.fetch import Stopped
 
 _LOOK_S = 0.5  # interval of checks whether to start or stop
 _ROUNDING_S = 1e-9

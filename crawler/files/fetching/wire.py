@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.web.client import HTTPConnectionPool
 from zope.interface import implementer
 
-from crawler.files.fetch import Blocked
+from crawler.files.fetching.fetch import Blocked
 
 if TYPE_CHECKING:
     from twisted.web.client import URI

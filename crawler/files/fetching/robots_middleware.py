@@ -10,8 +10,8 @@ import time
 
 from scrapy import Request
 
-from crawler.files import urls
-from crawler.files.fetch import Forbidden
+from crawler.files.fetching.fetch import Forbidden
+from crawler.files.pages import urls
 
 
 class RobotsMiddleware:

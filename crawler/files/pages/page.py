@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from crawler.files import charset, urls
 from crawler.files.limits import Limits
-from crawler.files.tags import tags
+from crawler.files.pages import charset, urls
+from crawler.files.pages.tags import tags
 
 # File name endings to download, not to follow. The first group is most likely to be large.
 _DOCUMENTS = (

@@ -14,9 +14,9 @@ import dns.name
 import dns.rdatatype
 import dns.resolver
 
-from crawler.files.fetch import Blocked
-from crawler.files.pace import Pace
-from crawler.files.policy import Policy
+from crawler.files.fetching.fetch import Blocked
+from crawler.files.fetching.pace import Pace
+from crawler.files.fetching.policy import Policy
 from firstflight.egress import lab
 from firstflight.errors import InputError, UsageError
 from firstflight.settings.types import RESOLVER_RATE, is_ours

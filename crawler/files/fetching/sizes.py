@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from crawler.files import coding
-from crawler.files.fetch import Asked, HttpResponse, is_html
+from crawler.files.fetching import coding
+from crawler.files.fetching.fetch import Asked, HttpResponse, is_html
 from crawler.files.limits import Limits
 
 Follow = Callable[[Asked], Awaitable[tuple[str, HttpResponse]]]

@@ -12,7 +12,7 @@ import re
 import webencodings
 from w3lib.encoding import read_bom, resolve_encoding, to_unicode
 
-from crawler.files.tags import tags
+from crawler.files.pages.tags import tags
 
 _SPACE = r"[\t\n\f\r ]*"
 _HEADER = re.compile(rf';{_SPACE}charset{_SPACE}={_SPACE}(?:"([^"]*)"|([^\t\n\f\r ;,"]*))', re.IGNORECASE)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawler.files import coding
+from crawler.files.fetching import coding
 from firstflight.system import from_outside
 
 

@@ -17,10 +17,10 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.web.client import Agent
 from twisted.web.iweb import UNKNOWN_LENGTH
 
-from crawler.files import urls
-from crawler.files.pace import Pace
-from crawler.files.trust import roots
-from crawler.files.wire import Endpoints, Wire
+from crawler.files.fetching.pace import Pace
+from crawler.files.fetching.trust import roots
+from crawler.files.fetching.wire import Endpoints, Wire
+from crawler.files.pages import urls
 
 HEADER_BYTES = 262_144
 """The limit of received bytes outside of the body: header fields, TLS handshake and records."""

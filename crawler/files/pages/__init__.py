@@ -1,0 +1,1 @@
+"""Reads what sites answer: links in pages, robots.txt, URLs."""
