@@ -16,7 +16,7 @@ from urllib3.util.retry import Retry
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError
 from firstflight.system import files, from_outside
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.progress import Progress
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0

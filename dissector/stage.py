@@ -19,7 +19,8 @@ from firstflight.layout import StageKey
 from firstflight.run.engines import await_engine
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system import binaries, children, files, lock, reading
+from firstflight.system import binaries, children, files, lock
+from firstflight.system.reporting import reading
 
 ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 

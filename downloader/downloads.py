@@ -15,7 +15,7 @@ from downloader.session import Limits
 from downloader.targets import Target
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
-from firstflight.system import netns
+from firstflight.system.network import netns
 
 Next = Callable[[], Target | float]
 _LOOK_S = 0.1  # between two checks for a stop

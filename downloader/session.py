@@ -34,7 +34,7 @@ from firstflight.egress.current import Trust
 from firstflight.egress.permitted import own_networks
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import InputError
-from firstflight.system.netns import Masqueraded
+from firstflight.system.network.netns import Masqueraded
 
 ANSWERS = "answers.jsonl"
 BUFFER_KIB = 16_384

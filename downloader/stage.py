@@ -37,7 +37,7 @@ from firstflight.run.run import Run
 from firstflight.sampling import number
 from firstflight.system import files
 from firstflight.system.noted_signals import noted_signals
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.progress import Progress
 from schemas import records
 
 NAME, KIND = "download", "download"

@@ -10,7 +10,7 @@ from pathlib import Path
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.progress import Progress
 from scanner.backoff.controller import Controller
 from scanner.driver import process, summaries
 from scanner.driver.feed import Feed

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from firstflight.errors import UsageError
 from firstflight.system import files, lock
-from firstflight.system.tcp_listener import host_and_port
+from firstflight.system.network.tcp_listener import host_and_port
 from store.url import ServerLocation, parse
 
 LOCK = "firstflight.lock"  # in a store's folder, next to the engine's files

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from firstflight.errors import UsageError
-from firstflight.system.tcp_listener import host_and_port
+from firstflight.system.network.tcp_listener import host_and_port
 from store import secrets
 
 SCHEMES = ("clickhouse", "clickhouses")

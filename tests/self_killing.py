@@ -17,7 +17,7 @@ _PROGRAM = """
 import importlib, json, os, shutil, signal, sys, traceback
 from pathlib import Path
 from firstflight.run.run import Run
-from firstflight.system import reading
+from firstflight.system.reporting import reading
 from scanner.driver import process
 stage = importlib.import_module(sys.argv[1]).stage
 left, engines = 0, 0

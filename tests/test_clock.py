@@ -15,7 +15,7 @@ from firstflight import settings
 from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.errors import FirstflightError
 from firstflight.run import clock
-from firstflight.system.clock import Offset
+from firstflight.system.network.clock import Offset
 from scanner.driver import arguments
 from tests import minimal
 

@@ -26,6 +26,7 @@ BREAKS = {
     "The lab uses nothing that it tests": ("lab/declared/draw.py", "import scanner.driver.feed"),
     "Inside the lab": ("lab/system/mounts.py", "import lab.hosts.dns"),
     "Inside firstflight": ("firstflight/system/files.py", "import firstflight.layout"),
+    "Inside the system": ("firstflight/system/terminal.py", "import firstflight.system.lock"),
     "Inside scanner": ("scanner/driver/feed.py", "import scanner.planned.probes"),
     "Inside orchestration": ("orchestration/runner.py", "import orchestration.stages"),
     "Inside reports": ("reports/numbers/truth.py", "import reports.page.page"),

@@ -16,7 +16,7 @@ from tests.waiting import until
 SESSION = """
 import subprocess
 import sys
-from firstflight.system.netns import Masqueraded
+from firstflight.system.network.netns import Masqueraded
 
 print("READY", flush=True)
 sys.stdin.readline()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from firstflight.errors import Interrupted
-from firstflight.system import busy, children, progress, reading
-from firstflight.system.speed import ProgressState, Speed
+from firstflight.system import children
+from firstflight.system.reporting import busy, progress, reading
+from firstflight.system.reporting.speed import ProgressState, Speed
 from orchestration.local.console import Console
 
 
@@ -60,7 +61,7 @@ def test_a_line_has_the_known_values(state: ProgressState, text: str) -> None:
 
 def test_a_campaign_reads_what_a_stage_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("firstflight.system.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("firstflight.system.reporting.progress.time.monotonic", lambda: now[0])
     assert progress.read(tmp_path) is None
     limits: list[str | None] = [None]
     with progress.Progress(tmp_path, "a probe 1", 100, lambda: limits[-1]) as shown:
@@ -87,7 +88,7 @@ def test_an_invalid_file_is_no_progress(tmp_path: Path, content: str) -> None:
 
 def test_the_limit_of_a_computing_process_is_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     now, used = [100.0], [3.0]
-    monkeypatch.setattr("firstflight.system.busy.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("firstflight.system.reporting.busy.time.monotonic", lambda: now[0])
     limit = busy.Busy("the disk", lambda: used[0])
     assert limit() is None
     for passed, computed, expected in ((10, 9, "this machine"), (10, 1, "the disk"), (0.1, 0.1, "the disk")):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.system import files
-from firstflight.system.tcp_listener import host_and_port
+from firstflight.system.network.tcp_listener import host_and_port
 
 
 def test_a_secret_is_readable_only_by_this_user_even_if_the_file_existed(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from prometheus_client.core import Metric
 
 from firstflight.errors import Interrupted
-from firstflight.system import exporter, tcp_listener, terminal
+from firstflight.system import terminal
+from firstflight.system.network import exporter, tcp_listener
 
 KEPT_S = 10.0
 """Seconds for which an answer is reused."""

@@ -11,7 +11,7 @@ import click
 
 from firstflight.errors import Interrupted, UsageError
 from firstflight.system import terminal
-from firstflight.system.tcp_listener import host_and_port
+from firstflight.system.network.tcp_listener import host_and_port
 
 
 @click.group(epilog="Example: firstflight store serve --port 9000")
@@ -73,7 +73,7 @@ def serve(
     """
     from contextlib import ExitStack
 
-    from firstflight.system import exporter, tcp_listener
+    from firstflight.system.network import exporter, tcp_listener
     from store import secrets, served_address
     from store.clickhouse import listening
     from store.confine.process import confine, seal

@@ -24,7 +24,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.run.provenance import ruleset_hash, tool_version
 from firstflight.run.run import Run
 from firstflight.system import files
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.progress import Progress
 from schemas import records
 
 _BATCH = 10_000

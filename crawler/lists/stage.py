@@ -15,8 +15,8 @@ from firstflight.run.report import UnusedLine
 from firstflight.run.run import Run
 from firstflight.settings import Network, Targets
 from firstflight.system import files
-from firstflight.system.busy import Busy
-from firstflight.system.progress import Progress, print_line
+from firstflight.system.reporting.busy import Busy
+from firstflight.system.reporting.progress import Progress, print_line
 from schemas import records
 
 # The minimum number of names in a row group of targets.parquet, except for the last one.

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.system import binaries, children, reading
+from firstflight.system import binaries, children
+from firstflight.system.reporting import reading
 
 PROGRAM = "firstflight-rib"
 

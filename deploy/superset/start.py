@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import children, files, terminal
-from firstflight.system.tcp_listener import host_and_port
+from firstflight.system.network.tcp_listener import host_and_port
 from reports import generated, superset
 from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.asking.served import ServedStore

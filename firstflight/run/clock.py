@@ -26,7 +26,7 @@ from firstflight.errors import FirstflightError, InputError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
-from firstflight.system.clock import SECOND_NS, Offset, by_date
+from firstflight.system.network.clock import SECOND_NS, Offset, by_date
 
 HTTP_TIMEOUT_S = 10.0
 

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from firstflight.system import lock, progress
+from firstflight.system import lock
+from firstflight.system.reporting import progress
 
 LOOK_EVERY_S = 0.1
 

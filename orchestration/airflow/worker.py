@@ -18,7 +18,7 @@ from pathlib import Path
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
-from firstflight.system.clock import by_date
+from firstflight.system.network.clock import by_date
 from orchestration.airflow import predecessor
 from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared

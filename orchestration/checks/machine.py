@@ -14,7 +14,8 @@ from firstflight import capture
 from firstflight.errors import FirstflightError, OutputError, UsageError
 from firstflight.run.run import runs_root
 from firstflight.settings import Settings, Vantage
-from firstflight.system import binaries, netns, open_files
+from firstflight.system import binaries, open_files
+from firstflight.system.network import netns
 from orchestration import stages
 from orchestration.checks.finding import Finding, failed, ok, warning
 from scanner.external import outline as scan

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from firstflight.system import progress
-from firstflight.system.speed import ProgressState
+from firstflight.system.reporting import progress
+from firstflight.system.reporting.speed import ProgressState
 
 POLL_EVERY_S = 0.5
 LINE_EVERY_S, LATER_LINE_EVERY_S = 10.0, 30.0

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError
-from firstflight.system.clock import Offset, by_date
+from firstflight.system.network.clock import Offset, by_date
 
 if TYPE_CHECKING:
     import requests

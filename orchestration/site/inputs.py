@@ -18,8 +18,8 @@ from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock, path_names
-from firstflight.system.clock import Offset
-from firstflight.system.progress import print_line
+from firstflight.system.network.clock import Offset
+from firstflight.system.reporting.progress import print_line
 from orchestration import stages
 from orchestration.site import ceilings, vantage_points
 from orchestration.site import offer as offers

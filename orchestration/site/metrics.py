@@ -23,7 +23,7 @@ from firstflight.run import clock
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
-from firstflight.system.clock import Offset
+from firstflight.system.network.clock import Offset
 from orchestration import stages
 from orchestration.site import pending_uploads
 from orchestration.site.pending_uploads import BrokenRun

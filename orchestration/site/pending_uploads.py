@@ -18,7 +18,7 @@ from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock
-from firstflight.system.progress import print_line
+from firstflight.system.reporting.progress import print_line
 from orchestration import stages
 from orchestration.stages import RunPlan
 from store import location

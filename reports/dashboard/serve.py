@@ -13,7 +13,8 @@ from types import FrameType
 import uvicorn
 
 from firstflight.errors import Interrupted, UsageError
-from firstflight.system import tcp_listener, terminal
+from firstflight.system import terminal
+from firstflight.system.network import tcp_listener
 from reports.dashboard.app import application
 from reports.dashboard.connection import connections
 from store import find

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from firstflight.run.accounting import NOT_SENT
 from firstflight.settings import Backoff
-from firstflight.system import files, progress
+from firstflight.system import files
+from firstflight.system.reporting import progress
 from scanner.backoff.detector import SECOND_NS, Detector
 from scanner.backoff.pauses import PAUSES_FILE, Pause, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed

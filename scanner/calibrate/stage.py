@@ -20,7 +20,7 @@ from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.progress import Progress
 from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS

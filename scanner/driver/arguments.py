@@ -9,7 +9,7 @@ from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.layout import StageKey
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries
-from firstflight.system.clock import Offset
+from firstflight.system.network.clock import Offset
 from scanner.driver.process import STATE
 
 Options = list[tuple[str, object]]

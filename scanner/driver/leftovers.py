@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from firstflight.errors import InputError
 from firstflight.run.engines import await_engine
-from firstflight.system import files, progress
+from firstflight.system import files
+from firstflight.system.reporting import progress
 from scanner.driver.segments import closed_segments
 
 # Engines do not wait for the disk between two packets, so their last segments may only be in its cache.

@@ -7,7 +7,7 @@ from pathlib import Path
 from firstflight.egress.shared_limits import ProbeTurn
 from firstflight.settings import Settings, Vantage
 from firstflight.shard import WHOLE, Shard
-from firstflight.system.clock import Offset
+from firstflight.system.network.clock import Offset
 from scanner.driver.arguments import Options, argument_list, number, shared_options
 from scanner.driver.process import EngineTexts
 from scanner.driver.segments import resume_flag

@@ -14,7 +14,7 @@ from firstflight.layout import StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
 from firstflight.system import files
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.progress import Progress
 from scanner.driver import leftovers, process, rules
 from scanner.records import finished as finished_stage
 from scanner.resolve import answers, native

@@ -16,7 +16,8 @@ from firstflight.egress.current import LOOK_S, Trust
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError
 from firstflight.settings import Resolve
-from firstflight.system import files, progress
+from firstflight.system import files
+from firstflight.system.reporting import progress
 from scanner.driver.choose import QTYPE_OF_FAMILY
 from scanner.resolver.answer import QueryOutcome
 from scanner.resolver.configured import Resolver

@@ -20,7 +20,7 @@ from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.system.netns import Masqueraded
+from firstflight.system.network.netns import Masqueraded
 from scanner.backoff import pauses
 from scanner.driver import process, summaries
 from scanner.driver.rows import Rows

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from firstflight.system import tcp_listener
+from firstflight.system.network import tcp_listener
 from store.protocol.packets import Hello
 from store.protocol.refusal import AUTHENTICATION_FAILED, Refusal
 

@@ -24,8 +24,8 @@ from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
 from firstflight.run.report import UnusedLine
 from firstflight.run.run import Run
-from firstflight.system.busy import Busy
-from firstflight.system.progress import Progress
+from firstflight.system.reporting.busy import Busy
+from firstflight.system.reporting.progress import Progress
 from store import Store, lease, location, migrate, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease

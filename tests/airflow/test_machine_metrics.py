@@ -23,7 +23,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from firstflight.egress import current
 from firstflight.errors import InputError
-from firstflight.system import exporter
+from firstflight.system.network import exporter
 from lab.hosts import certificates
 from orchestration.site import backup, machine_metrics
 from orchestration.site.machine_metrics import MachineParts

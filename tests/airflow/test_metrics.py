@@ -16,8 +16,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from firstflight import capture_files
 from firstflight.run.run import Run
-from firstflight.system import exporter, files
-from firstflight.system.clock import Offset
+from firstflight.system import files
+from firstflight.system.network import exporter
+from firstflight.system.network.clock import Offset
 from orchestration.site import pending_uploads
 from orchestration.site.metrics import metrics
 from store.clickhouse.counts import ServerCounts

@@ -10,7 +10,7 @@ import pytest
 import requests
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from firstflight.system import exporter, tcp_listener
+from firstflight.system.network import exporter, tcp_listener
 from tests.waiting import until
 
 

@@ -71,7 +71,7 @@ OTHERS = {
     "crawler/https.py": "hosts of lists and tables that the settings name",
     "deploy/superset/start.py": "the site's own database",
     "firstflight/egress/rtnetlink.py": "asks the kernel",
-    "firstflight/system/tcp_listener.py": "listens",
+    "firstflight/system/network/tcp_listener.py": "listens",
     "firstflight/run/resolvers.py": "reads resolv.conf",
     "orchestration/airflow/worker.py": "the site's own centre",
     "orchestration/checks/interface.py": "sends to itself on loopback",

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.system import progress, terminal
+from firstflight.system import terminal
+from firstflight.system.reporting import progress
 from reports.tables import text
 from reports.tables.columns import PrintedColumn, table_text
 from reports.tables.table1 import Table1

@@ -13,7 +13,7 @@ import pytest
 
 from firstflight.run.outline import Known
 from firstflight.run.run import Run
-from firstflight.system import progress
+from firstflight.system.reporting import progress
 from orchestration import stages
 from tests import drawn
 from tests.processes import go_on_when_interrupted

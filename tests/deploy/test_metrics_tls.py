@@ -18,7 +18,7 @@ import pytest
 import requests
 import yaml
 
-from firstflight.system import exporter, tcp_listener
+from firstflight.system.network import exporter, tcp_listener
 from lab.hosts import certificates
 from lab.system.programs import program
 from orchestration.site import machine_metrics

@@ -25,7 +25,7 @@ print(json.dumps(made))
 """
 MASQUERADED = """
 import subprocess, sys
-from firstflight.system.netns import Masqueraded
+from firstflight.system.network.netns import Masqueraded
 with Masqueraded(0, {"ipv4/tcp_sack": "0"}) as space:
     argv = space.inside([sys.executable, "-c", *sys.argv[1:]])
     subprocess.run(argv, check=True)

@@ -18,7 +18,8 @@ import pytest
 from crawler.lists import stage as targets
 from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
-from firstflight.system import binaries, files, progress
+from firstflight.system import binaries, files
+from firstflight.system.reporting import progress
 from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
 from scanner.resolve.native import ResolverDown

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from firstflight.errors import FirstflightError
 from firstflight.system import files, terminal
-from firstflight.system.speed import ProgressState, Speed
+from firstflight.system.reporting.speed import ProgressState, Speed
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 
 from firstflight.errors import FirstflightError
-from firstflight.system.tcp_listener import host_and_port
+from firstflight.system.network.tcp_listener import host_and_port
 
 PATH = "/metrics"
 # Time limit for a client's request, and for reading the answer; in total, not per read.

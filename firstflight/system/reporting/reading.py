@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from firstflight.errors import Interrupted
-from firstflight.system import busy, children
-from firstflight.system.progress import FILE_EVERY_S, Progress
+from firstflight.system import children
+from firstflight.system.reporting import busy
+from firstflight.system.reporting.progress import FILE_EVERY_S, Progress
 
 # What such a process waits for when it does not compute.
 DISK = "reading"
