@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli import handshake, probe, resolve, tcp_options
 from cli.engines import arguments, name_lists
 from cli.main import COMMANDS, native_program
+from cli.measure import handshake, probe, resolve, tcp_options
 from firstflight.system import binaries
 from schemas import records
 
