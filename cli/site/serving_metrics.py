@@ -25,11 +25,10 @@ def serve(host: str, port: int, collect: Callable[[], Iterable[Metric]]) -> None
         caught.append(number)
         ended.set()
 
-    with tcp_listener.listener(host, port) as listener:
-        serving = exporter.Exporter(listener, collect, kept_s=KEPT_S)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, end)
-        serving.serve_in_thread()
+    listener = tcp_listener.listener(host, port)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    with exporter.Exporter(listener, collect, kept_s=KEPT_S).serving():
         terminal.echo(f"metrics at {exporter.url(listener)}", err=True)
         ended.wait()
     if signal.SIGINT in caught:

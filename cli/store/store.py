@@ -142,7 +142,7 @@ def serve(
         if address is not None:
             terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
         if measured is not None:
-            measured.serve_in_thread()
+            stack.enter_context(measured.serving())
             terminal.echo(f"metrics at {exporter.url(measured.socket)}", err=True)
         for sentence in warnings:
             terminal.echo(f"firstflight: {sentence}", err=True)

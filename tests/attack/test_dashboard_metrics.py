@@ -26,13 +26,8 @@ def _metrics() -> Iterator[Metric]:
 def serving() -> Iterator[socket.socket]:
     """An exporter; its listening socket."""
     listener = tcp_listener.listener("127.0.0.1", 0)
-    server = exporter.Exporter(listener, _metrics, kept_s=60)
-    server.serve_in_thread()
-    try:
+    with exporter.Exporter(listener, _metrics, kept_s=60).serving():
         yield listener
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     command = [program("nginx", "nginx-light"), "-e", "stderr", "-c", str(folder / "nginx.conf")]
     machine = machine_metrics.MachineParts(disks=[folder])
     with ExitStack() as stack:
-        listener = stack.enter_context(tcp_listener.listener("127.0.0.1", 9102))
-        exporter.Exporter(listener, partial(machine_metrics.metrics, machine)).serve_in_thread()
+        listener = tcp_listener.listener("127.0.0.1", 9102)
+        exporting = exporter.Exporter(listener, partial(machine_metrics.metrics, machine))
+        stack.enter_context(exporting.serving())
         process = stack.enter_context(subprocess.Popen(command))
         stack.callback(process.terminate)
         until((folder / "pid").is_file, lambda: "nginx does not start")

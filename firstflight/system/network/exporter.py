@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -49,8 +49,7 @@ class _Given(Collector):
 class Exporter(ThreadingHTTPServer):
     """Serves the metrics from `collect`. An answer is reused for `kept_s` seconds.
 
-    `serve_forever` blocks, `serve_in_thread` does not. `shutdown` stops it. If `collect` raises
-    FirstflightError, the answer has status 503 and the error's sentence.
+    If `collect` raises FirstflightError, the answer has status 503 and the error's sentence.
     """
 
     daemon_threads = True
@@ -59,7 +58,7 @@ class Exporter(ThreadingHTTPServer):
     def __init__(
         self, listener: socket.socket, collect: Callable[[], Iterable[Metric]], kept_s: float = 1.0
     ) -> None:
-        """Take over a listening socket."""
+        """Take over a listening socket; `serving` closes it."""
         super().__init__(listener.getsockname()[:2], _MetricsHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
@@ -70,9 +69,21 @@ class Exporter(ThreadingHTTPServer):
         self._answer = b""
         self._until = 0.0
 
-    def serve_in_thread(self) -> None:
-        """Serve in a thread that stops with the process."""
-        threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve in a thread during the block.
+
+        The thread ends before the socket is closed. Otherwise, it would accept connections of the next
+        socket with the same file descriptor.
+        """
+        thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.shutdown()
+            thread.join()
+            self.server_close()
 
     def answer(self) -> bytes:
         """Return the metrics, at most `kept_s` seconds old."""
