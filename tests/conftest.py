@@ -64,6 +64,9 @@ LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
     *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/"),
     *("tests/crawl_files/", "tests/lab_crawl/", "tests/download/", "tests/optout/"),
+    *("tests/handshake/", "tests/differential/test_handshakes.py", "tests/dissect/test_prober_agrees.py"),
+    *("tests/crawl/test_fetched.py", "tests/crawl/test_lab_answers.py"),
+    *("tests/dashboard/test_live.py", "tests/tcp_options/test_stage.py"),
 )
 
 
