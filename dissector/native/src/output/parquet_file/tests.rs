@@ -6,6 +6,7 @@ use parquet::file::statistics::Statistics;
 use parquet::record::Field;
 
 use super::column::Stored;
+use super::texts::Texts;
 use super::*;
 use crate::temporary::nameless;
 
@@ -343,6 +344,50 @@ fn integers_come_back_whatever_lies_between_them() {
             let expected = (numbers.iter().min(), numbers.iter().max());
             assert_eq!((found.min_opt(), found.max_opt()), expected);
         }
+    }
+}
+
+#[test]
+fn differences_after_the_last_number_take_no_bits() {
+    let mut out = Vec::new();
+    delta::write(&[0, -1], &mut out);
+    // 128 differences in 4 groups; 2 numbers, the first 0; smallest difference -1; four widths.
+    assert_eq!(out, [0x80, 1, 4, 2, 0, 1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn indices_of_a_dictionary_fill_whole_bytes() {
+    for (indices, distinct, expected) in [
+        (&[0, 1, 0][..], 2, &[9, 8, 3, 0, 1, 0, 0, 0, 0, 0, 0][..]),
+        (&[0, 0], 1, &[9, 1, 4, 0]),
+        (
+            &[256],
+            257,
+            &[9, 16, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+    ] {
+        let mut out = vec![9];
+        pages::write_indices(indices, distinct, &mut out);
+        assert_eq!(out, expected);
+    }
+}
+
+#[test]
+fn a_dictionary_ends_if_most_texts_of_a_sample_differ() {
+    // Cells in a row group, distinct texts, and whether the next group has a dictionary.
+    for (cells, distinct, stays) in [
+        (63, 63, true),
+        (64, 31, true),
+        (64, 32, true),
+        (64, 33, false),
+        (65, 33, false),
+    ] {
+        let mut texts = Texts::new();
+        for cell in 0..cells {
+            texts.push(&(cell % distinct).to_string());
+        }
+        texts.clear();
+        assert_eq!(texts.indices().is_some(), stays, "{distinct} of {cells}");
     }
 }
 

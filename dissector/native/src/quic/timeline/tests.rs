@@ -140,6 +140,40 @@ fn protected_packets_show_their_first_frames() {
 }
 
 #[test]
+fn frames_that_are_not_understood_are_counted_and_hide_others() {
+    let mut t = timeline();
+    t.not_understood();
+    t.not_understood();
+    assert_eq!(t.protected().not_understood, 2);
+    for (space, from_client, hidden) in [
+        (Space::Handshake, false, (false, true, false)),
+        (Space::Application, false, (false, false, true)),
+        (Space::Handshake, true, (true, false, false)),
+        (Space::Application, true, (true, false, false)),
+    ] {
+        let mut t = timeline();
+        t.frames_hidden(space, from_client);
+        let seen = t.protected();
+        let found = (
+            seen.client_is_hidden,
+            seen.handshake_is_hidden,
+            seen.application_is_hidden,
+        );
+        assert_eq!(found, hidden, "{space:?} {from_client}");
+    }
+}
+
+#[test]
+fn a_datagram_that_was_captured_twice_counts_once() {
+    let mut t = timeline();
+    for (is_repeat, received) in [(false, 1), (true, 1), (false, 2)] {
+        t.datagram(is_repeat);
+        t.server_datagram(200, 100, 60);
+        assert_eq!(t.attempt.datagrams_received, received);
+    }
+}
+
+#[test]
 fn behind_a_cut_datagram_nothing_is_the_first() {
     let mut t = timeline();
     assert!(!t.server_is_cut());

@@ -470,6 +470,28 @@ fn broken_frames_beyond_initials_are_no_fault_of_the_answer() {
 }
 
 #[test]
+fn broken_frames_hide_others_of_the_same_side_beyond_initials() {
+    /// A CRYPTO frame that is longer than its packet.
+    const CUT_SHORT: F = F::Raw(&[0x06, 0, 0x7f, 0xff]);
+    // The sender, the packet, and whether frames of client and server are hidden.
+    for (from_client, packet, hidden) in [
+        (false, initial(9, &[CUT_SHORT]), (false, false)),
+        (false, handshake(9, &[CUT_SHORT]), (false, true)),
+        (false, one_rtt(9, &[CUT_SHORT]), (false, true)),
+        (true, one_rtt(9, &[CUT_SHORT]), (true, false)),
+    ] {
+        let mut feed = Feed::answered(&key_log());
+        feed.packets(20, from_client, &[packet]).unwrap();
+        let connection = feed.one();
+        let found = (
+            connection.misses_frames(true),
+            connection.misses_frames(false),
+        );
+        assert_eq!(found, hidden, "{packet:?}");
+    }
+}
+
+#[test]
 fn bytes_are_compared_with_those_before_if_there_are_keys() {
     for (keys, again) in [(key_log(), 1228), (String::new(), 0)] {
         let mut feed = Feed::begun(&keys);
