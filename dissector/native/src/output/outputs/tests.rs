@@ -5,6 +5,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::super::Stamp;
 use super::super::pacing::PacingRow;
+use super::super::quic_ack::QuicAckRow;
 use super::super::testing::Folder;
 use super::*;
 use crate::flow::expiry::Bounds;
@@ -183,6 +184,31 @@ fn connections_are_written_between_their_stamps_and_counted_by_their_answer() {
                        \"without_client_hello\":0}}\n";
         assert_eq!(folder.text("summary.json"), summary);
     }
+}
+
+#[test]
+fn rows_of_acks_are_written_with_their_stamps_and_counted() {
+    let folder = Folder::new();
+    let to = Destination {
+        stamps: Stamps::new(vec![Stamp::parse("run=r").unwrap()]).unwrap(),
+        ..to(&folder, Format::Jsonl, &[Kind::QuicAck])
+    };
+    let mut outputs = Outputs::open(&to).unwrap();
+    let connection = Feed::answered("").one();
+    let rows: Vec<_> = QuicAckRow::of("x", &connection).collect();
+    assert!(!rows.is_empty());
+    for row in &rows {
+        outputs.write_stamped(Kind::QuicAck, row).unwrap();
+        // Not requested.
+        outputs.write_stamped(Kind::QuicPacket, row).unwrap();
+    }
+    outputs.finish(true).unwrap();
+    let text = folder.text("rows/quic_ack.jsonl");
+    assert_eq!(text.lines().count(), rows.len());
+    let begin = "{\"kind\":\"quic_ack\",\"run\":\"r\",\"source_file\":\"x\",";
+    assert!(text.lines().all(|line| line.starts_with(begin)), "{text}");
+    let summary = format!("{{\"quic_ack\":{{\"rows\":{}}}}}\n", rows.len());
+    assert_eq!(folder.text("summary.json"), summary);
 }
 
 #[test]

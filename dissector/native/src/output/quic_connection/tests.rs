@@ -17,6 +17,19 @@ fn microseconds_are_floored() {
     );
 }
 
+#[test]
+fn a_datagram_that_was_captured_twice_counts_once_as_received() {
+    let answer = datagram(false, [1; 8], &[], &[ANSWER]);
+    for (second, received) in [(answer.clone(), 1), ([&answer[..], &[0]].concat(), 2)] {
+        let mut feed = Feed::begun("");
+        feed.bytes(10, false, &answer).unwrap();
+        feed.bytes(20, false, &second).unwrap();
+        let all = shown(&feed.one());
+        let expected = format!("\ndatagrams_received={received}\n");
+        assert!(all.contains(&expected), "{all}");
+    }
+}
+
 fn row(connection: &Connection) -> ConnectionRow<'_> {
     ConnectionRow::new("x.pcap", connection)
 }
