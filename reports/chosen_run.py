@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firstflight.errors import UsageError
-from store import Store, migrate
+from store import Store
 from store.errors import UNKNOWN_TABLE, StoreError
 from store.sql import literal
+from store.tables import migrate
 
 NEWEST = "newest"
 PROBES = ("quic_probe",)

@@ -10,9 +10,10 @@ from firstflight.errors import UsageError
 from firstflight.suggestion import did_you_mean
 from reports.chosen_run import NEWEST
 from schemas import records
-from store import Store, migrate
+from store import Store
 from store.errors import UNKNOWN_TABLE, StoreError
 from store.sql import identifier, literal
+from store.tables import migrate
 
 _MOST_SHOWN = 8
 

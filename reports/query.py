@@ -21,11 +21,12 @@ from firstflight.suggestion import did_you_mean
 from firstflight.system import terminal
 from reports import chosen_run
 from schemas import sql, yaml_text
-from store import Store, migrate, open_store
+from store import Store, open_store
 from store.base import FormattedAnswer, QueryLimits
 from store.errors import LIMIT_CODES, StoreError
 from store.location import WAIT_S
 from store.sql import literal
+from store.tables import migrate
 
 FOLDER = sql.HERE / "queries"
 GROUPS = (

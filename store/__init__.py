@@ -5,13 +5,15 @@
 
 A store is open only inside the `with`, because only one process at a time can open an embedded store.
 
-    embedded, remote        the engine in this process, and a server
-    migrate                 tables, views and comments
+    location                finds the store and opens it
+    address/                a server's URL, and the file with the address of a served store
+    backends/               the two kinds of store: embedded in this process, remote on a server
+    engine/                 the engine in this process, and the formats of answers
+    tables/                 tables, views and comments: updated, kept, checked
     sql                     the only module that quotes SQL
     statements/             the statements that a client may run
     confine/                the limits of a process that runs statements
     load/, export/          record files into the store, runs into a folder to publish
-    parquet                 types of answers in Parquet
     clickhouse/, protocol/  the server of the native protocol
 """
 

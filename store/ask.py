@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from firstflight.errors import UsageError
-from store import migrate
 from store.base import FormattedAnswer, Store
 from store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
 from store.location import find, no_tables, open_store
+from store.tables import migrate
 
 
 def formatted(query: str, output_format: str, url: str | None = None) -> FormattedAnswer:

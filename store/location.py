@@ -10,11 +10,11 @@ from pathlib import Path
 
 from firstflight.errors import UsageError
 from firstflight.system.lock import locked
-from store import secrets, served_address
+from store.address import secrets, served_address
+from store.address.url import SCHEMES, ServerLocation, no_tables_message, parse
 from store.base import QueryLimits, Store
 from store.confine import process
 from store.errors import StoreHeld
-from store.url import SCHEMES, ServerLocation, no_tables_message, parse
 
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
@@ -92,7 +92,7 @@ def open_store(
         # The holder may be a `store serve`, which accepts clients.
         location = location.served() or location
     if isinstance(location, ServerLocation):
-        from store.remote import ServerStore
+        from store.backends.remote import ServerStore
 
         server = ServerStore(location, write=write, limits=limits)
         try:
@@ -109,7 +109,7 @@ def open_store(
         if not write:
             process.seal(location.path)
         # Imported late: the engine is large, and starts threads on import.
-        from store.embedded import EmbeddedStore
+        from store.backends.embedded import EmbeddedStore
 
         store = EmbeddedStore(location.path, DATABASE, write=write, limits=limits)
         try:

@@ -14,8 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from store import access, ask, migrate, open_store
-from store.engine import EngineSession
+from store import ask, open_store
+from store.engine import access
+from store.engine.session import EngineSession
+from store.tables import migrate
 
 
 @cache

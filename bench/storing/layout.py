@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from store import Store, migrate, open_store
+from store import Store, open_store
+from store.tables import migrate
 
 CODECS = (
     "LZ4",

@@ -16,8 +16,8 @@ def command() -> None:
 def migrate() -> None:
     """Update tables, views and comments to this version of firstflight; idempotent."""
     from store import confined_command as confined
-    from store import migrate as migration
     from store import open_store
+    from store.tables import migrate as migration
 
     confined.confine_to_writing()
     with open_store(write=True) as store:
@@ -32,8 +32,8 @@ def status() -> None:
     """List applied and pending changes, and the size of each table."""
     from firstflight.system import interrupt
     from store import confined_command as confined
-    from store import migrate as migration
     from store import open_store
+    from store.tables import migrate as migration
 
     stdout.check_open()
     confined.confine_to_reading()
@@ -61,7 +61,8 @@ def check() -> None:
     """
     from firstflight.system import interrupt
     from store import confined_command as confined
-    from store import integrity, open_store
+    from store import open_store
+    from store.tables import integrity
 
     stdout.check_open()
     confined.confine_to_reading()
@@ -86,7 +87,7 @@ def retention(table: str | None, months: str | None) -> None:
     from firstflight.errors import UsageError
     from store import confined_command as confined
     from store import open_store
-    from store import retention as kept
+    from store.tables import retention as kept
 
     if months is not None:
         assert table is not None  # click gives the first argument first

@@ -74,7 +74,7 @@ def serve(
     from contextlib import ExitStack
 
     from firstflight.system.network import exporter, tcp_listener
-    from store import secrets, served_address
+    from store.address import secrets, served_address
     from store.clickhouse import listening
     from store.confine.process import confine, seal
     from store.location import DATABASE, WAIT_S, EmbeddedLocation, find, locked_store, make_folder

@@ -27,8 +27,8 @@ from firstflight.system.network.tcp_listener import host_and_port
 from reports import generated, superset
 from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.asking.served import ServedStore
+from store.address.url import ServerLocation
 from store.clickhouse import listening
-from store.url import ServerLocation
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parents[1]

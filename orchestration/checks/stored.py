@@ -12,9 +12,10 @@ from firstflight.settings import Settings
 from orchestration.checks.finding import Finding, failed, not_checked, ok, warning
 from orchestration.checks.network import SENDS_NOTHING
 from orchestration.site.ceilings import VARIABLE, of_this_machine
-from store import EmbeddedLocation, Store, migrate
+from store import EmbeddedLocation, Store
 from store.errors import StoreUnreachable
 from store.location import check_folder
+from store.tables import migrate
 
 
 def rules(settings: Settings) -> Finding:

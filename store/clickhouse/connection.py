@@ -14,7 +14,7 @@ from types import TracebackType
 
 from store.clickhouse.counts import ServerCounts
 from store.clickhouse.session import ClientSession
-from store.engine import EngineError
+from store.engine.session import EngineError
 from store.protocol import compression, packets
 from store.protocol.blocks import NativeBlock, read_wire
 from store.protocol.columns import BlockWindow, UnsupportedType

@@ -9,13 +9,13 @@ import threading
 import time
 from pathlib import Path
 
-from store import access
 from store.clickhouse.admission import Admission
 from store.clickhouse.connection import HELLO_S, NativeConnection
 from store.clickhouse.counts import ServerCounts
 from store.clickhouse.listening import Access
 from store.clickhouse.session import ClientSession
-from store.engine import EngineError, EngineSession
+from store.engine import access
+from store.engine.session import EngineError, EngineSession
 from store.protocol.packets import Hello
 from store.protocol.refusal import TOO_MANY, Refusal
 from store.sql import literal

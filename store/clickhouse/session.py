@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from store import access
 from store.clickhouse.insert_buffer import InsertBuffer
-from store.engine import EngineError, EngineSession
+from store.engine import access
+from store.engine.session import EngineError, EngineSession
 from store.errors import ACCESS_DENIED
 from store.protocol.blocks import NativeBlock, each_native
 from store.protocol.packets import Query, Setting

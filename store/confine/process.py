@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store import served_address
+from store.address import served_address
 from store.confine import landlock, seccomp
 
 _NOWHERE = Path("/dev/null")

@@ -26,7 +26,7 @@ from firstflight.run.report import UnusedLine
 from firstflight.run.run import Run
 from firstflight.system.reporting.busy import Busy
 from firstflight.system.reporting.progress import Progress
-from store import Store, lease, location, migrate, open_store
+from store import Store, lease, location, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import origin as origins
@@ -35,6 +35,7 @@ from store.load.origin import FileOrigin
 from store.load.part import ALL, ShardPart
 from store.load.record_file import Contradiction, FileContent, RecordFile
 from store.load.units import Units
+from store.tables import migrate
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from store.engine import EngineError, EngineSession
+from store.engine.session import EngineError, EngineSession
 from store.statements import vocabulary
 from store.statements.parsed import Parsed
 from store.statements.tokens import TokenKind

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstflight.errors import UsageError
-from store.access import ENGINES
-from store.engine import EngineError, EngineSession
+from store.engine.access import ENGINES
+from store.engine.session import EngineError, EngineSession
 from store.statements import calls, dictionaries, vocabulary
 from store.statements.parsed import Parsed
 from store.statements.tokens import TokenKind

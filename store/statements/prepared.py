@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from firstflight.errors import UsageError
-from store.engine import EngineSession
+from store.engine.session import EngineSession
 from store.statements import guard
 
 _STORED = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from store.engine import EngineSession
+from store.engine.session import EngineSession
 
 # Table functions that only compute, or read tables of the store.
 TABLE_FUNCTIONS = frozenset({

@@ -20,7 +20,7 @@ from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.connection import connections, sending
 from reports.dashboard.limits import PUBLIC, Allowances, ClientRate
 from reports.dashboard.pages import events
-from store.url import ServerLocation
+from store.address.url import ServerLocation
 from tests.dashboard.serving import Dashboard, dashboard
 from tests.waiting import until
 

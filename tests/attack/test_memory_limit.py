@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.system.memory import usable_bytes
-from store import access
+from store.engine import access
 
 MIB = 1 << 20
 MACHINE = usable_bytes(Path("/nonexistent"))

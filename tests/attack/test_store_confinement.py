@@ -23,8 +23,8 @@ from pathlib import Path
 from store.confine.process import confine
 store = Path(sys.argv[1])
 assert confine(store) == []
-from store import access
-from store.engine import EngineSession, EngineError
+from store.engine import access
+from store.engine.session import EngineSession, EngineError
 engine = EngineSession(str(store), getattr(access, sys.argv[2]))
 for statement in sys.argv[3:]:
     try:

@@ -12,7 +12,7 @@ from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
-from store.engine import EngineError, EngineSession
+from store.engine.session import EngineError, EngineSession
 from store.location import open_store
 from store.statements import guard
 from tests import stores

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from clickhouse_driver.errors import ServerException
 
-from store import open_store, served_address
+from store import open_store
+from store.address import served_address
 from store.clickhouse import admission, connection
 from store.clickhouse.admission import Admission
 from store.errors import StoreHeld

@@ -20,8 +20,8 @@ SECRET = "what the user alone can read"
 # An engine without guard, grants or confinement, to plant the expressions.
 PREPARE = """
 import sys
-from store import access
-from store.engine import EngineSession
+from store.engine import access
+from store.engine.session import EngineSession
 engine = EngineSession(sys.argv[1], access.Role(("GRANT ALL ON *.* WITH GRANT OPTION",)))
 engine.run("USE firstflight")
 for statement in sys.argv[2:]:

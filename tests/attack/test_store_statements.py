@@ -8,7 +8,7 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from store.engine import EngineSession
+from store.engine.session import EngineSession
 from store.errors import from_engine
 from store.statements import vocabulary
 from tests.attack.statements import client as client

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from firstflight.system.lock import holder_pid
-from store.served_address import LOCK
+from store.address.served_address import LOCK
 from tests.browser import Browser
 from tests.browser import browser as browser
 from tests.campaign_loopback.conftest import world as world

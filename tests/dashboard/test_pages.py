@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from reports import panel, query
-from store import open_store, served_address
+from store import open_store
+from store.address import served_address
 from store.load.record_file import RecordFile
 from tests.dashboard.everything import DAY, DOWNLOADS_AT, HOSTILE, RUN, fill
 from tests.dashboard.everything import everything as everything

@@ -11,8 +11,8 @@ import pytest
 from reports.dashboard.asking import served
 from reports.dashboard.asking.faults import NoAnswer
 from store import open_store
+from store.address.url import ServerLocation
 from store.location import EmbeddedLocation, locked_store
-from store.url import ServerLocation
 from tests.waiting import PATIENCE_S
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.engine import make_url
 from deploy.superset import start
 from reports import superset
 from schemas import records, sql
-from store.url import ServerLocation
+from store.address.url import ServerLocation
 from tests.queries.conftest import campaign, template
 from tests.store.serving import serving
 

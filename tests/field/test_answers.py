@@ -36,7 +36,7 @@ from scanner.imports import certificates
 from scanner.resolver.configured import Resolver
 from scanner.resolver.pace import QueryPace
 from scanner.resolver.query import QueryClient
-from store import url
+from store.address import url
 from tests.field.responders import (
     ACK,
     AE,

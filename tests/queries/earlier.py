@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from schemas import records, sql
-from store import Store, migrate, open_store
+from store import Store, open_store
+from store.tables import migrate
 
 
 @contextmanager

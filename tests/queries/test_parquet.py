@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from store import ask, parquet
-from store.engine import EngineSession
+from store import ask
+from store.engine import parquet
+from store.engine.session import EngineSession
 from tests.queries.conftest import first_run
 from tests.store.rows import write
 from tests.store.serving import serving

@@ -17,8 +17,9 @@ from PIL import Image
 
 from reports import published_values, wording
 from reports.page import page
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
+from store.tables import migrate
 from tests import drawn
 from tests.browser import DESK, PHONE, Browser
 from tests.report import world

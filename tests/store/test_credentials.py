@@ -14,8 +14,8 @@ import pytest
 from firstflight import settings
 from firstflight.errors import UsageError
 from store import open_store
+from store.address.url import ServerLocation, parse
 from store.location import find
-from store.url import ServerLocation, parse
 from tests import minimal
 
 from .rows import many, write

@@ -10,11 +10,12 @@ import pytest
 from firstflight.errors import InputError
 from firstflight.shard import all_of
 from schemas import records
-from store import open_store, retention
+from store import open_store
 from store.load import loader
 from store.load.loader import Loaded, RefusedFile
 from store.load.part import ShardPart
 from store.load.record_file import RecordFile
+from store.tables import retention
 
 from .rows import DAY_NS, RUN, write
 

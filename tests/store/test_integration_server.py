@@ -22,12 +22,13 @@ import pytest
 
 from firstflight.errors import FirstflightError, UsageError
 from schemas import records
-from store import DATABASE, lease, migrate, open_store
-from store import url as store_url
+from store import DATABASE, lease, open_store
+from store.address import url as store_url
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import loader, origin
 from store.load.loader import Loaded, Result
+from store.tables import migrate
 
 from .rows import DAY_NS, many, probe, write
 from .serving import serving

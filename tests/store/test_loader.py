@@ -181,7 +181,7 @@ def test_a_load_broken_off_is_done_again(
 
 
 def _store_class() -> type[Store]:
-    from store.embedded import EmbeddedStore
+    from store.backends.embedded import EmbeddedStore
 
     return EmbeddedStore
 

@@ -8,7 +8,8 @@ import pytest
 
 from firstflight.errors import UsageError
 from schemas import records, sql
-from store import Store, migrate, open_store
+from store import Store, open_store
+from store.tables import migrate
 
 
 def columns_of(store: Store, table: str) -> dict[str, dict[str, str]]:

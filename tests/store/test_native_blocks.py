@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from store.engine import EngineSession
+from store.engine.session import EngineSession
 from store.protocol import compression
 from store.protocol.blocks import NativeBlock, each_native, read_native, read_wire
 from store.protocol.columns import BlockWindow, UnsupportedType, layout

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from store import Store, open_store, retention
+from store import Store, open_store
 from store.load import loader
+from store.tables import retention
 
 from .rows import many, write
 from .serving import FIRSTFLIGHT

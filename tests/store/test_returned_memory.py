@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store import embedded, open_store
-from store.engine import EngineSession
+from store import open_store
+from store.backends import embedded
+from store.engine.session import EngineSession
 
 PURGE = "SYSTEM JEMALLOC PURGE"
 

@@ -18,7 +18,8 @@ from clickhouse_driver.errors import NetworkError, ServerException
 
 import cli.store.store
 from firstflight.errors import UsageError
-from store import open_store, served_address
+from store import open_store
+from store.address import served_address
 from store.errors import StoreHeld
 from tests.waiting import until
 

@@ -10,9 +10,10 @@ import pytest
 from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
-from store import migrate, open_store
+from store import open_store
 from store.load import loader
 from store.load.loader import Loaded
+from store.tables import migrate
 from tests.store.conftest import template as template
 from tests.store.rows import many, write
 from tests.store.serving import Served, serving

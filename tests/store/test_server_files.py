@@ -41,7 +41,8 @@ print(json.dumps([json.loads(one.query(text, "JSON").bytes())["data"] for text i
 # Only the embedded store purges the allocator. Users of a server do not need this right, and do not have it.
 _OPEN = """
 import sys
-from store import embedded, engine
+from store.backends import embedded
+from store.engine import session as engine
 embedded._PURGED_AFTER_S = float("inf")
 engine._configuration = lambda role: sys.argv[1]
 from tests.store import test_server_files
@@ -155,7 +156,8 @@ def test_the_engine_says_what_is_wrong(render: ModuleType, tmp_path: Path) -> No
 
 def migrates(url: str) -> None:
     """Create all tables in a new store, and insert a row; run by `_OPEN`."""
-    from store import migrate, open_store
+    from store import open_store
+    from store.tables import migrate
 
     with open_store(url, write=True) as store:
         migrate.migrate(store)

@@ -13,9 +13,10 @@ from chdb.state.sqlitelike import Connection
 from firstflight.errors import UsageError
 from reports import query
 from schemas import records, sharding, sql
-from store import migrate, open_store, retention
+from store import open_store
+from store.address.url import parse
 from store.base import Store
-from store.url import parse
+from store.tables import migrate, retention
 
 SHARDED = sql.Dialect("firstflight", "measurements", sharded=True)
 ROOT = Path(__file__).parents[2]

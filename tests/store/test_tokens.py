@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.engine import EngineSession
+from store.engine.session import EngineSession
 from store.statements.parsed import Parsed
 from store.statements.tokens import TokenKind, tokens
 

@@ -15,8 +15,8 @@ from reports.dashboard.asking.fair_queue import FairQueue, TooManyWait
 from reports.dashboard.asking.faults import NoAnswer
 from reports.dashboard.asking.served import ServedStore
 from reports.dashboard.limits import Allowances
+from store.address.url import ServerLocation
 from store.base import QueryLimits
-from store.url import ServerLocation
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 """The client, as in `limits.client_key`. The questions of a page belong to the client of the page."""

@@ -18,9 +18,9 @@ from functools import partial
 from firstflight.system import children, lock
 from reports.dashboard.asking.faults import NoAnswer
 from store import find
+from store.address.served_address import LOCK
+from store.address.url import ServerLocation
 from store.location import EmbeddedLocation, no_tables
-from store.served_address import LOCK
-from store.url import ServerLocation
 
 WAIT_S = 5.0
 """How long a question waits while another process holds the store."""

@@ -16,10 +16,10 @@ from firstflight.errors import FirstflightError
 from reports import query
 from reports.dashboard.asking.faults import NoAnswer
 from store import find
+from store.backends.remote import ServerStore
 from store.base import QueryLimits
 from store.errors import LIMIT_CODES, OUT_OF_TIME, StoreError, StoreHeld, StoreUnreachable
 from store.location import EmbeddedLocation
-from store.remote import ServerStore
 
 
 def fault_of(error: FirstflightError) -> str:

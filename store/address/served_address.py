@@ -17,7 +17,7 @@ from urllib.parse import quote
 from firstflight.errors import UsageError
 from firstflight.system import files, lock
 from firstflight.system.network.tcp_listener import host_and_port
-from store.url import ServerLocation, parse
+from store.address.url import ServerLocation, parse
 
 LOCK = "firstflight.lock"  # in a store's folder, next to the engine's files
 _PROCESS = "process "

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Sequence
 
 from firstflight.system import spreadsheet
-from store import parquet
 from store.base import FormattedAnswer
-from store.engine import EngineSession
+from store.engine import parquet
+from store.engine.session import EngineSession
 from store.protocol.blocks import NativeBlock
 from store.sql import identifier, literal
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from firstflight.errors import UsageError
 from firstflight.system.network.tcp_listener import host_and_port
-from store import secrets
+from store.address import secrets
 
 SCHEMES = ("clickhouse", "clickhouses")
 PORT, SECURE_PORT = 9000, 9440

@@ -17,10 +17,10 @@ from clickhouse_driver.connection import Connection
 from clickhouse_driver.protocol import ServerPacketTypes
 from clickhouse_driver.streams.compressed import CompressedBlockInputStream, CompressedBlockOutputStream
 
+from store.address.url import ServerLocation
 from store.protocol.blocks import NativeBlock, read_wire
 from store.protocol.columns import BlockWindow
 from store.protocol.wire import ProtocolError
-from store.url import ServerLocation
 
 # From 54465 on, servers send sparse columns, which only an engine can decode.
 REVISION = 54464

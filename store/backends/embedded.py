@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import UsageError
 from schemas.sql import Dialect
-from store import access, answers
 from store.base import FormattedAnswer, Parameters, QueryLimits
-from store.engine import EngineError, EngineSession
+from store.engine import access, answers
+from store.engine.session import EngineError, EngineSession
 from store.errors import from_engine
 from store.sql import field, literal
 from store.statements import guard, prepared

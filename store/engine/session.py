@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import FirstflightError
 from firstflight.system import open_files
-from store import access
+from store.engine import access
 from store.sql import field, literal
 
 # Instants without a time zone are UTC, whatever the machine's zone. The engine reads TZ when it is imported,

@@ -15,10 +15,11 @@ from clickhouse_driver import errors as driver_errors
 
 from firstflight.errors import FirstflightError, UsageError
 from schemas.sql import Dialect
-from store import answers
+from store.address.url import ServerLocation, no_tables_message
+from store.backends.driver import BlockClient
 from store.base import FormattedAnswer, Parameters, QueryLimits
-from store.driver import BlockClient
-from store.engine import EngineError, EngineSession
+from store.engine import answers
+from store.engine.session import EngineError, EngineSession
 from store.errors import (
     ACCESS_DENIED,
     AUTHENTICATION_FAILED,
@@ -34,7 +35,6 @@ from store.protocol.columns import UnsupportedType
 from store.protocol.wire import ProtocolError
 from store.sql import identifier, literal
 from store.statements import guard
-from store.url import ServerLocation, no_tables_message
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,1 @@
+"""The store's tables: updates to schemas/, how long rows stay, and a check for damage."""
