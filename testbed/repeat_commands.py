@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from testbed.experiment.experiment import Experiment, chosen
 from testbed.trials import estimate
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 def commands(
-    shown: str, of: Mapping[str, tuple[Experiment, Sequence[Row]]], *, verified: bool = True
+    shown: str, of: Mapping[str, tuple[Experiment, Sequence[TrialRow]]], *, verified: bool = True
 ) -> list[str]:
     """Return the commands that repeat trials and show them as `shown`.
 
@@ -30,7 +30,7 @@ def commands(
     return [*lines, *verifies] if verified else lines
 
 
-def _cells(experiment: Experiment, rows: Sequence[Row]) -> str:
+def _cells(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
     """Return the option that selects the cells of `rows`, with a leading space; empty for all cells."""
     cells = experiment.cells()
     names = {row["cell"] for row in rows}

@@ -29,7 +29,7 @@ from testbed.experiment_files import find
 from testbed.measures import Results
 from testbed.summary import SummaryPage
 from testbed.trials.captures import block_files
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _REASONS = 40
 """Maximum number of lines in a table of reasons."""
@@ -77,7 +77,7 @@ def of_trials(
     name: str,
     experiment: Experiment,
     folder: Path,
-    rows: Sequence[Row],
+    rows: Sequence[TrialRow],
     results: Results,
     scenario: Path | None,
 ) -> ReportContent:
@@ -120,7 +120,9 @@ def of_figure(name: str, figure: Numeric) -> ReportContent:
     )
 
 
-def of_derived(name: str, derived: Derived, out: Path, rows: Mapping[str, Sequence[Row]]) -> ReportContent:
+def of_derived(
+    name: str, derived: Derived, out: Path, rows: Mapping[str, Sequence[TrialRow]]
+) -> ReportContent:
     """Return the content of the page for a table computed from the `rows` of several experiments in `out`."""
     every = [row for experiment_rows in rows.values() for row in experiment_rows]
     lines = derived.lines(out, every)
@@ -205,9 +207,9 @@ def _flattened(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _reasons(rows: Sequence[Row]) -> list[OutcomeCount]:
+def _reasons(rows: Sequence[TrialRow]) -> list[OutcomeCount]:
     """Return the reasons of trials that were not done, most frequent first."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[TrialRow]] = {}
     for row in rows:
         if row["outcome"] != "done":
             groups.setdefault((row["outcome"], row["detail"] or ""), []).append(row)
@@ -218,7 +220,7 @@ def _reasons(rows: Sequence[Row]) -> list[OutcomeCount]:
     return sorted(reasons, key=lambda reason: (-reason.trials, reason.outcome, reason.detail))
 
 
-def _programs(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str, int]]:
+def _programs(rows: Sequence[TrialRow]) -> Iterator[tuple[str, str, str, str, int]]:
     for side in ("client", "server"):
         counts = Counter(
             tuple(str(row[name] or "–") for name in (side, f"{side}_version", f"{side}_build"))
@@ -229,7 +231,7 @@ def _programs(rows: Sequence[Row]) -> Iterator[tuple[str, str, str, str, int]]:
             yield side, stack, version, build, count
 
 
-def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> list[tuple[str, str]]:
+def _facts(experiment: Experiment, rows: Sequence[TrialRow], repetitions: int) -> list[tuple[str, str]]:
     asked = (
         "" if repetitions == experiment.repetitions else f" (of {experiment.repetitions} that its file has)"
     )
@@ -239,7 +241,7 @@ def _facts(experiment: Experiment, rows: Sequence[Row], repetitions: int) -> lis
     ]
 
 
-def _facts_of_rows(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _facts_of_rows(rows: Sequence[TrialRow]) -> list[tuple[str, str]]:
     """Return the facts about rows of experiments."""
 
     def all_of(column: str) -> str:
@@ -252,7 +254,7 @@ def _facts_of_rows(rows: Sequence[Row]) -> list[tuple[str, str]]:
     ]
 
 
-def _cpu(rows: Sequence[Row]) -> str:
+def _cpu(rows: Sequence[TrialRow]) -> str:
     known = [row["guest_cpu_s"] for row in rows if row["guest_cpu_s"] is not None]
     # Each row has its share of the guest's CPU time.
     return f"{sum(known):.0f} s for {len(known)} trials" if known else "–"

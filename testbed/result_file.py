@@ -18,12 +18,12 @@ from testbed import repeat_commands
 from testbed.experiment.experiment import Experiment
 from testbed.trials import versions
 from testbed.trials.captures import block_files
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 def of_trials(
     name: str,
-    found: Mapping[str, tuple[Experiment, Sequence[Row]]],
+    found: Mapping[str, tuple[Experiment, Sequence[TrialRow]]],
     out: Path,
     lines: Iterable[Mapping[str, Any]],
     scenario: Path | None = None,
@@ -69,11 +69,11 @@ def _newest(folders: Iterable[Path]) -> str | None:
     return datetime.fromtimestamp(max(times), UTC).date().isoformat() if times else None
 
 
-def _values(rows: Sequence[Row], column: str) -> list[str]:
+def _values(rows: Sequence[TrialRow], column: str) -> list[str]:
     return sorted({str(row[column]) for row in rows if row[column] is not None})
 
 
-def _versions(rows: Sequence[Row], side: str) -> dict[str, list[str]]:
+def _versions(rows: Sequence[TrialRow], side: str) -> dict[str, list[str]]:
     known: dict[str, list[str]] = {}
     for stack, of_side, version in sorted(versions.of(rows)):
         if of_side == side:

@@ -17,7 +17,7 @@ from testbed.guest import guest, kernel
 from testbed.trials.block import TrialBlock
 from testbed.trials.captures import captured_packets
 from testbed.trials.network import wire
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 from tests.testbed.experiments import find
 
 
@@ -109,7 +109,7 @@ def test_trials_that_were_not_all_done_are_no_measurement(
         bench._run(tmp_path, ["quiche-quiche"], 3)
 
 
-def rows(*given: int | str) -> list[Row]:
+def rows(*given: int | str) -> list[TrialRow]:
     """Return rows of trials with these times to first byte in us, or with another outcome than `done`."""
     return [
         {

@@ -35,7 +35,7 @@ from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files, captured_packets, second_flight
 from testbed.trials.estimate import LENGTH
 from testbed.trials.network import wire
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 SAMPLE = {
     "iack-ttfb": (
@@ -218,7 +218,7 @@ def compared(block: TrialBlock) -> ComparedCell:
     )
 
 
-def as_lost(cell: Cell, folder: Path, row: Row) -> Row:
+def as_lost(cell: Cell, folder: Path, row: TrialRow) -> TrialRow:
     """Return the row, with outcome OTHER_LOSS if a trial in real time lost other datagrams than it should."""
     if not cell.drop_second_flight or row["outcome"] != "done":
         return row
@@ -232,7 +232,7 @@ def as_lost(cell: Cell, folder: Path, row: Row) -> Row:
     return {**row, "outcome": OTHER_LOSS, "detail": why + ", ".join(map(str, own))}
 
 
-def times(rows: Sequence[Row]) -> Times:
+def times(rows: Sequence[TrialRow]) -> Times:
     """Return the times to first byte of the successful trials; print why others do not count."""
     others = [row for row in rows if row["outcome"] != "done"]
     for row in others:

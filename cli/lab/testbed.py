@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment
     from testbed.stacks import StackFile
     from testbed.trials.block import TrialBlock
-    from testbed.trials.trial_row import Row
+    from testbed.trials.trial_row import TrialRow
 
 
 # Permitted names of a scenario file without suffix: `...toml` would be the parent folder.
@@ -179,7 +179,7 @@ def run(
         return
     counts: Counter[str] = Counter()
 
-    def say(block: TrialBlock, rows: Sequence[Row], took_s: float) -> None:
+    def say(block: TrialBlock, rows: Sequence[TrialRow], took_s: float) -> None:
         outcomes = Counter(row["outcome"] for row in rows)
         counts.update(outcomes)
         shown = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))
@@ -271,7 +271,7 @@ def show(
     rows = series.rows(out, name)
     stdout.check_open()
     if part == "trials":
-        given: Sequence[Row] = rows
+        given: Sequence[TrialRow] = rows
     else:
         series.check_conditions(out, name, chosen_experiment.cells())
         found = measures.results(chosen_experiment, out / name, rows)

@@ -22,7 +22,7 @@ from testbed.computed.numeric import is_spurious
 from testbed.measures.gains.gain import SAME_MS
 from testbed.trials.captures import captured_packets
 from testbed.trials.cell_rows import column, difference, done, median_ms, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 SOURCES = ("iack-loss-server", "iack-loss-client", "iack-ttfb", "iack-first-pto", "iack-map")
 """The experiments with the trials: Figures 6 and 12, 7 and 13, 5, 16; further RTTs over the limit."""
@@ -106,12 +106,12 @@ class PairCount:
         return asdict(self)
 
 
-def pairs(out: Path, rows: Sequence[Row]) -> list[Pair]:
+def pairs(out: Path, rows: Sequence[TrialRow]) -> list[Pair]:
     """Return the pairs of cells in `rows` that belong to a case. The rows come from SOURCES in `out`.
 
     InputError if a required capture was not kept.
     """
-    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    groups: dict[tuple[Any, ...], dict[str, list[TrialRow]]] = {}
     for row in done(rows):
         key = (row["experiment"], *(row[name] for name in _CONDITIONS))
         groups.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
@@ -128,7 +128,7 @@ def advices(paired: Sequence[Pair]) -> list[PairCount]:
     return [_advice(case, server, rtt_ms, case_pairs) for (case, server, rtt_ms), case_pairs in ordered]
 
 
-def _pair(out: Path, answers: dict[str, list[Row]]) -> Iterator[Pair]:
+def _pair(out: Path, answers: dict[str, list[TrialRow]]) -> Iterator[Pair]:
     """Yield the pair of two cells' trials, if it belongs to a case."""
     wfc, iack = (answers[name] for name in _BOTH)
     # The server acknowledged half a ClientHello immediately, so WFC is in effect an instant ACK.
@@ -168,7 +168,7 @@ def _pair(out: Path, answers: dict[str, list[Row]]) -> Iterator[Pair]:
     )
 
 
-def _lost_part(row: Row) -> Lost:
+def _lost_part(row: TrialRow) -> Lost:
     if row["drop_second_flight"]:
         return "second flight"
     return "server flight" if row["drop_to_client"] else "nothing"

@@ -12,7 +12,7 @@ from reports.tables.columns import PrintedColumn
 from testbed.computed import better_answer
 from testbed.computed.better_answer import PairCount
 from testbed.summary import Check, SummaryPage, number
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _TITLE = "When an instant ACK (IACK) is better than waiting for the certificate (WFC), by RTT"
 _SOURCE = "IMC 2024, Table 2"
@@ -103,7 +103,7 @@ class Derived:
     title: str
     source: str
     sources: tuple[str, ...]
-    lines: Callable[[Path, Sequence[Row]], list[PairCount]]
+    lines: Callable[[Path, Sequence[TrialRow]], list[PairCount]]
     summary: Callable[[Sequence[PairCount], Sequence[str]], SummaryPage]
     panels: Callable[[Sequence[PairCount]], list[ComparisonPanel]]
 

@@ -17,7 +17,7 @@ from reports.numbers.compared import ComparisonPanel
 from reports.numbers.gridded import Maps
 from testbed.experiment.experiment import Experiment
 from testbed.summary import SummaryLine, SummaryPage
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 E = TypeVar("E", bound=Experiment)
 
@@ -49,7 +49,7 @@ class Measure(Generic[E]):
     """
 
     experiment: type[E]
-    results: Callable[[E, Path, Sequence[Row]], Results]
+    results: Callable[[E, Path, Sequence[TrialRow]], Results]
 
 
 def names() -> list[str]:
@@ -64,7 +64,7 @@ def find(name: str) -> Measure[Any]:
     return measure
 
 
-def results(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: Experiment, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return the results of `rows`, by the experiment's measure; `folder`: the trials' folder.
 
     InputError if the measure needs captures and they were not kept.

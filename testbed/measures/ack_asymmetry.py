@@ -22,7 +22,7 @@ from testbed.summary import Check, SummaryPage, count, number, page, seconds
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, column, done, median_ms, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 WITHIN = 0.1
 
@@ -76,7 +76,7 @@ class Asymmetric:
         return asdict(self)
 
 
-def cells(experiment: AckAsymmetry, folder: Path, rows: Sequence[Row]) -> list[Asymmetric]:
+def cells(experiment: AckAsymmetry, folder: Path, rows: Sequence[TrialRow]) -> list[Asymmetric]:
     """Return a line for each cell of `rows`; the captures are in `folder`.
 
     InputError if a capture was not kept, or a row belongs to no cell of the experiment.
@@ -109,7 +109,7 @@ def second_half(packets: Sequence[Packet]) -> Late | None:
     )
 
 
-def _asymmetric(cell: Cell, rows: Sequence[Row], folder: Path) -> Asymmetric:
+def _asymmetric(cell: Cell, rows: Sequence[TrialRow], folder: Path) -> Asymmetric:
     ended = done(rows)
     halves = [
         measured
@@ -201,7 +201,7 @@ def _path(line: Asymmetric) -> str:
     return f"{line.asymmetry:g}:1, ratio {line.ack_ratio or '-'}, {line.up_queue_packets}"
 
 
-def results(experiment: AckAsymmetry, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: AckAsymmetry, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell, read from the captures in `folder`."""
     lines = cells(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

@@ -18,7 +18,7 @@ from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
 from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.cell_rows import by_cell, done, in_percent, median_of, percent
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 KINDS = ("udp_ip", "headers", "tags", "ack", "crypto", "stream", "padding", "other", "outside")
 """Parts of a client's bytes: IPv4 and UDP headers, QUIC headers, tags, frames by type, and bytes outside of
@@ -92,12 +92,12 @@ class Composed:
         return {**asdict(self), "published": published}
 
 
-def cells(experiment: AckBytes, rows: Sequence[Row]) -> list[Composed]:
+def cells(experiment: AckBytes, rows: Sequence[TrialRow]) -> list[Composed]:
     """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`."""
     return [_composed(experiment, cell, cell_rows) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def parts(row: Row) -> dict[str, int | None]:
+def parts(row: TrialRow) -> dict[str, int | None]:
     """Return the IP bytes from a trial's client by KINDS; null without keys. They add up to the total."""
     count = row["datagrams_client"]
     known = {
@@ -186,7 +186,7 @@ def _published(line: Composed, low: str | None, high: str) -> str:
     return f"<= {getattr(theirs, high):g}" if start is None else f"{start:g}-{getattr(theirs, high):g}"
 
 
-def _composed(experiment: AckBytes, cell: Cell, rows: Sequence[Row]) -> Composed:
+def _composed(experiment: AckBytes, cell: Cell, rows: Sequence[TrialRow]) -> Composed:
     ended = done(rows)
 
     def share(kind: str) -> float | None:
@@ -215,7 +215,7 @@ def _is_of(published: Composition, cell: Cell) -> bool:
     return (published.client, published.body_bytes) == (cell.client, cell.body_bytes)
 
 
-def _tags_percent(row: Row) -> float | None:
+def _tags_percent(row: TrialRow) -> float | None:
     tags, crypto = row["bytes_tags"], row["bytes_crypto"]
     return None if None in (tags, crypto) else in_percent(tags, tags + crypto)
 
@@ -241,7 +241,7 @@ def panels(lines: Sequence[Composed]) -> list[ComparisonPanel]:
     return figure
 
 
-def results(experiment: AckBytes, _folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: AckBytes, _folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell."""
     lines = cells(experiment, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

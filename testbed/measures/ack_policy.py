@@ -14,10 +14,10 @@ from reports.tables.columns import PrintedColumn
 from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.policies import AckPolicies, Policy, checks, policies
 from testbed.summary import SummaryPage, number, page, seconds
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
-def summary(experiment: AckPolicies, lines: Sequence[Policy], rows: Sequence[Row]) -> SummaryPage:
+def summary(experiment: AckPolicies, lines: Sequence[Policy], rows: Sequence[TrialRow]) -> SummaryPage:
     """Return the summary of the cells of `rows`."""
     completed = [line for line in lines if line.done]
     columns = [
@@ -74,7 +74,7 @@ def _label(line: Policy) -> str:
     return line.words
 
 
-def results(experiment: AckPolicies, _folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: AckPolicies, _folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell."""
     lines = policies(experiment, rows)
     return Results(lines, lambda: summary(experiment, lines, rows), lambda: panels(lines))

@@ -19,7 +19,7 @@ from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
 from testbed.summary import Check, SummaryPage, count, number, page
 from testbed.trials.cell_rows import by_cell, column, done, median_of, percent, quotient
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 FOLLOWS_WITHIN = 0.2
 PUBLISHED_WITHIN = 0.1
@@ -87,16 +87,16 @@ class ClientAcks:
         return asdict(self)
 
 
-def clients(experiment: AckSurvey, rows: Sequence[Row]) -> list[ClientAcks]:
+def clients(experiment: AckSurvey, rows: Sequence[TrialRow]) -> list[ClientAcks]:
     """Return a line for each pair of stacks in `rows`. InputError as in `by_cell`."""
-    pairs: dict[tuple[str, str], list[tuple[Cell, list[Row]]]] = {}
+    pairs: dict[tuple[str, str], list[tuple[Cell, list[TrialRow]]]] = {}
     for cell, cell_rows in by_cell(experiment, rows):
         pairs.setdefault((cell.client, cell.server), []).append((cell, cell_rows))
     return [_client(experiment, *stacks, cell_rows) for stacks, cell_rows in sorted(pairs.items())]
 
 
 def _client(
-    experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple[Cell, list[Row]]]
+    experiment: AckSurvey, name: str, server: str, cells: Sequence[tuple[Cell, list[TrialRow]]]
 ) -> ClientAcks:
     plain = [row for cell, rows in cells if cell.ack_ratio is None for row in rows]
     ended = done(plain)
@@ -240,7 +240,7 @@ def panels(lines: Sequence[ClientAcks]) -> list[ComparisonPanel]:
     return [ComparisonPanel("By client", "Packets for each ACK", dots)] if lines else []
 
 
-def results(experiment: AckSurvey, _folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: AckSurvey, _folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each pair of stacks."""
     lines = clients(experiment, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

@@ -13,12 +13,12 @@ from testbed.measures import Measure, Results
 from testbed.measures.acknowledgements.cells import Acked, Acks, cells
 from testbed.measures.acknowledgements.checks import checks
 from testbed.summary import SummaryPage, number, page, seconds
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _REORDERING = {"at_once": "D", "ignored": "NR", "next_three": "3A", None: ""}
 
 
-def summary(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> SummaryPage:
+def summary(experiment: Acks, lines: Sequence[Acked], rows: Sequence[TrialRow]) -> SummaryPage:
     """Return the summary of the cells of `rows`."""
     completed = [line for line in lines if line.done]
     others = [line.more or "-" for line in completed]
@@ -161,7 +161,7 @@ def _over_ratio(line: Acked, name: str, unit: float) -> tuple[Where, float | Non
     return float(line.ack_ratio or 0), None if value is None else value * unit
 
 
-def results(experiment: Acks, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: Acks, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell; the captures in `folder`, where kept, give the values of the equations."""
     lines = cells(experiment, rows, folder)
     return Results(lines, lambda: summary(experiment, lines, rows), lambda: panels(lines))

@@ -22,7 +22,7 @@ from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, difference, done, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _FIRST, _ROUNDS = 10, 6
 """Datagrams of the first round trip in slow start (RFC 9002, 7.2); round trips of a transfer of 1 MB."""
@@ -64,7 +64,7 @@ class Round:
         return asdict(self)
 
 
-def rounds(experiment: ByteDelay, folder: Path, rows: Sequence[Row]) -> list[Round]:
+def rounds(experiment: ByteDelay, folder: Path, rows: Sequence[TrialRow]) -> list[Round]:
     """Return the round trips of each cell of `rows`; the captures are in `folder`.
 
     InputError if a capture was not kept, or a row belongs to no cell of the experiment.
@@ -143,12 +143,12 @@ def _stacks(cell: Cell) -> tuple[float, str, str]:
     return cell.rtt_ms, cell.client, cell.server
 
 
-def _times(folder: Path, ended: Sequence[Row]) -> list[list[float]]:
+def _times(folder: Path, ended: Sequence[TrialRow]) -> list[list[float]]:
     return [arrivals_ms(packets) for packets in captured_packets.connections(folder, ended)] if ended else []
 
 
 def _rounds(
-    cell: Cell, rows: Sequence[Row], times: Sequence[list[float]], least: Sequence[list[float]] | None
+    cell: Cell, rows: Sequence[TrialRow], times: Sequence[list[float]], least: Sequence[list[float]] | None
 ) -> Iterator[Round]:
     packet_ms = 8 * (1200 + HEADERS_BYTES) / 1000 / cell.rate_mbit
     # Round trips with ACKs that release more packets, until the packets fill the path.
@@ -197,7 +197,7 @@ def panels(lines: Sequence[Round]) -> list[ComparisonPanel]:
     return figure
 
 
-def results(experiment: ByteDelay, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: ByteDelay, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each round trip of each cell, read from the captures in `folder`."""
     lines = rounds(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

@@ -23,7 +23,7 @@ from testbed.summary import UNAVAILABLE, Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets, second_flight
 from testbed.trials.captures.packets import Packet, crypto_bytes
 from testbed.trials.cell_rows import done
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 class Timer(OfPaper):
@@ -63,7 +63,7 @@ class ClientPto:
         return asdict(self)
 
 
-def clients(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> list[ClientPto]:
+def clients(experiment: DefaultPto, folder: Path, rows: Sequence[TrialRow]) -> list[ClientPto]:
     """Return a line for each client of `rows`, sorted; the captures are in `folder`.
 
     InputError if a capture was not kept.
@@ -114,7 +114,7 @@ def default_us(packets: Iterable[Packet]) -> int | None:
     return None
 
 
-def _client(experiment: DefaultPto, folder: Path, name: str, rows: Sequence[Row]) -> ClientPto:
+def _client(experiment: DefaultPto, folder: Path, name: str, rows: Sequence[TrialRow]) -> ClientPto:
     ended = [row for row in done(rows) if row["client"] == name]
     connections = captured_packets.connections(folder, ended)
     probes = [default_us(packets) for packets in connections]
@@ -156,7 +156,7 @@ def panels(lines: Sequence[ClientPto]) -> list[ComparisonPanel]:
     return [ComparisonPanel("Before any sample", "Default PTO [ms]", dots)] if lines else []
 
 
-def results(experiment: DefaultPto, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: DefaultPto, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each client, read from the captures in `folder`."""
     lines = clients(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

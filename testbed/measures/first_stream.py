@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed.measures import Measure, Results
 from testbed.measures.gains import gain_page, panels
 from testbed.measures.gains.gain import Gains, Judged, gains
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 JUDGED = Judged(
     time="first_stream",
@@ -23,7 +23,7 @@ class FirstStream(Gains):
     """The gain of instant ACK in the time to first byte (paper 000, Figures 5 to 7, 12 and 13)."""
 
 
-def results(experiment: FirstStream, _folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: FirstStream, _folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each pair of cells."""
     lines = gains(experiment, rows, JUDGED)
     return Results(

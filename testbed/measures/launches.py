@@ -31,7 +31,7 @@ from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import lateness
 from testbed.trials.captures.block_files import SENDER_LOG, SENT, TRIALS
 from testbed.trials.cell_rows import by_cell, done, median_of
-from testbed.trials.trial_row import Row, by_repetition, is_of
+from testbed.trials.trial_row import TrialRow, by_repetition, is_of
 
 TAG = slice(-16, None)
 ORDER = ("fq", "etf", "none")
@@ -83,7 +83,7 @@ class Launches:
         return asdict(self)
 
 
-def cells(experiment: LaunchTimes, folder: Path, rows: Sequence[Row]) -> list[Launches]:
+def cells(experiment: LaunchTimes, folder: Path, rows: Sequence[TrialRow]) -> list[Launches]:
     """Return a line for each cell of `rows`; logs and captures are in `folder`.
 
     InputError if these were not kept, or a row belongs to no cell of the experiment.
@@ -153,9 +153,9 @@ def _checks(lines: Sequence[Launches]) -> Iterator[Check]:
             )
 
 
-def _launches(experiment: LaunchTimes, cell: Cell, rows: Sequence[Row], folder: Path) -> Launches:
+def _launches(experiment: LaunchTimes, cell: Cell, rows: Sequence[TrialRow], folder: Path) -> Launches:
     ended = done(rows)
-    blocks: dict[str | None, list[Row]] = {}
+    blocks: dict[str | None, list[TrialRow]] = {}
     for row in ended:
         blocks.setdefault(row["capture_file"], []).append(row)
     logs = [logged for block_rows in blocks.values() for logged in _of_block(folder, block_rows)]
@@ -190,7 +190,7 @@ def _is_of(published: Launched, cell: Cell) -> bool:
     return (published.server, published.qdisc) == (cell.server, cell.qdisc)
 
 
-def _of_block(folder: Path, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[CongestionWindow]]]:
+def _of_block(folder: Path, rows: Sequence[TrialRow]) -> Iterator[tuple[list[int], list[CongestionWindow]]]:
     """Yield, for each trial in a block, how late its datagrams left in ns, and its windows.
 
     InputError if there is no log or capture.
@@ -239,7 +239,7 @@ def panels(lines: Sequence[Launches]) -> list[ComparisonPanel]:
     return figure if lines else []
 
 
-def results(experiment: LaunchTimes, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: LaunchTimes, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell, read from logs and captures in `folder`."""
     lines = cells(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

@@ -11,7 +11,7 @@ from testbed.measures.sending.pacing_cells import Paced, PacedResult, Pacing, ce
 from testbed.measures.sending.pacing_checks import checks
 from testbed.measures.sending.pacing_panels import panels
 from testbed.summary import SummaryPage, number, page
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 def summary(experiment: Pacing, lines: Sequence[Paced]) -> SummaryPage:
@@ -75,7 +75,7 @@ def _spread(value: float | None, deviation: float | None, digits: int) -> str:
     return "-" if value is None or deviation is None else f"{value:.{digits}f} ± {deviation:.{digits}f}"
 
 
-def results(experiment: Pacing, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: Pacing, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell."""
     lines = cells(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed.measures import Measure, Results
 from testbed.measures.gains import gain_page, panels
 from testbed.measures.gains.gain import Gains, Judged, gains
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 JUDGED = Judged(
     time="pto_first",
@@ -23,7 +23,7 @@ class PtoFirst(Gains):
     """The gain of instant ACK in the client's first PTO, from its packets (paper 000, Figure 16)."""
 
 
-def results(experiment: PtoFirst, _folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: PtoFirst, _folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each pair of cells."""
     lines = gains(experiment, rows, JUDGED)
     return Results(

@@ -16,7 +16,7 @@ from testbed.measures.gains import trend
 from testbed.measures.rtt_updates import Logged
 from testbed.summary import Check, SummaryPage, number, page, range_text
 from testbed.trials.cell_rows import difference
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 class PtoLogged(GainExperiment):
@@ -56,7 +56,7 @@ class OwnPto:
         return asdict(self)
 
 
-def pairs(experiment: PtoLogged, folder: Path, rows: Sequence[Row]) -> list[OwnPto]:
+def pairs(experiment: PtoLogged, folder: Path, rows: Sequence[TrialRow]) -> list[OwnPto]:
     """Return a line for each pair of cells with both answers. InputError as in rtt_updates.clients."""
     pairs: dict[tuple[str, str, float], dict[str, Logged]] = {}
     for line in rtt_updates.clients(experiment, folder, rows):
@@ -153,7 +153,7 @@ def panels(lines: Sequence[OwnPto]) -> list[ComparisonPanel]:
     return figure
 
 
-def results(experiment: PtoLogged, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: PtoLogged, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each pair of cells, read from logs and captures in `folder`."""
     lines = pairs(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

@@ -23,7 +23,7 @@ from testbed.measures.estimates.variance import Variance
 from testbed.summary import Check, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.cell_rows import by_cell, done, median_ms, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import DissectedRow, TrialRow
 
 WITHIN = 0.15
 
@@ -90,7 +90,7 @@ class Logged:
 
 
 def clients(
-    experiment: Experiment, folder: Path, rows: Sequence[Row], published: Sequence[Updated] = ()
+    experiment: Experiment, folder: Path, rows: Sequence[TrialRow], published: Sequence[Updated] = ()
 ) -> list[Logged]:
     """Return a line for each cell of `rows`; logs and captures are in `folder`.
 
@@ -155,7 +155,7 @@ def checks(lines: Sequence[Logged]) -> list[Check]:
     return verdicts
 
 
-def log_of(path: Path, connections: Mapping[str, Row]) -> Log:
+def log_of(path: Path, connections: Mapping[str, DissectedRow]) -> Log:
     """Return a log's content. `connections`: rows of quic_connection, by original destination connection ID.
 
     InputError: the log is unreadable, has no sample, or belongs to an unknown connection.
@@ -176,7 +176,7 @@ def log_of(path: Path, connections: Mapping[str, Row]) -> Log:
     )
 
 
-def _logged(cell: Cell, rows: Sequence[Row], folder: Path, published: Sequence[Updated]) -> Logged:
+def _logged(cell: Cell, rows: Sequence[TrialRow], folder: Path, published: Sequence[Updated]) -> Logged:
     ended = done(rows)
     connections = {
         connection["odcid"]: connection for connection in captured_packets.summaries(folder, ended)
@@ -212,7 +212,7 @@ def _logged(cell: Cell, rows: Sequence[Row], folder: Path, published: Sequence[U
     )
 
 
-def _path(folder: Path, row: Row) -> Path:
+def _path(folder: Path, row: TrialRow) -> Path:
     """Return the client's log for a trial. InputError: it wrote none."""
     block = folder / Path(row["capture_file"]).parent
     logs = sorted(block.glob(f"client-{row['repetition']:04d}.*qlog"))
@@ -232,7 +232,7 @@ def panels(lines: Sequence[Logged]) -> list[ComparisonPanel]:
     )
 
 
-def results(experiment: RttUpdates, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: RttUpdates, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell, read from logs and captures in `folder`."""
     lines = clients(experiment, folder, rows, experiment.updated)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

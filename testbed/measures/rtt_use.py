@@ -24,7 +24,7 @@ from testbed.summary import UNAVAILABLE, SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet
 from testbed.trials.cell_rows import by_cell, done, median_ms
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 T = TypeVar("T")
 FIRST_PTO_RTTS = 3
@@ -74,12 +74,12 @@ class RttUsed:
         return asdict(self)
 
 
-def clients(experiment: RttUse, folder: Path, rows: Sequence[Row]) -> list[RttUsed]:
+def clients(experiment: RttUse, folder: Path, rows: Sequence[TrialRow]) -> list[RttUsed]:
     """Return a line for each client, in the experiment's order; the captures are in `folder`.
 
     InputError if a capture was not kept, or a row belongs to no cell of the experiment.
     """
-    cells: dict[str, list[tuple[Cell, list[Row]]]] = {}
+    cells: dict[str, list[tuple[Cell, list[TrialRow]]]] = {}
     for cell, cell_rows in by_cell(experiment, rows):
         cells.setdefault(cell.client, []).append((cell, done(cell_rows)))
     return [_client(folder, name, of_client) for name, of_client in cells.items()]
@@ -110,7 +110,7 @@ def later(timer: LaterTimer) -> tuple[float, float, float, bool, bool | None]:
     return timer.interval_us / factors[kept], rfc_us, restart_us, name == "restart", backs_off
 
 
-def _client(folder: Path, name: str, cells: Sequence[tuple[Cell, list[Row]]]) -> RttUsed:
+def _client(folder: Path, name: str, cells: Sequence[tuple[Cell, list[TrialRow]]]) -> RttUsed:
     connections: dict[str, list[list[Packet]]] = {"retry": [], "lost": [], "late": []}
     for cell, rows in cells:
         kind = "retry" if cell.handshake == "retry" else "lost" if cell.drop_second_flight else "late"
@@ -208,7 +208,7 @@ def panels(lines: Sequence[RttUsed]) -> list[ComparisonPanel]:
     ]
 
 
-def results(experiment: RttUse, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: RttUse, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each client, read from the captures in `folder`."""
     lines = clients(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))

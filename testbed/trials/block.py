@@ -27,7 +27,7 @@ from testbed.guest import guest, kernel
 from testbed.trials import estimate, trial_row, unavailable
 from testbed.trials.captures import dissected
 from testbed.trials.captures.block_files import CAPTURE, KEYS, ROWS, SENT, TRIALS
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 TIMEOUT_S = 60.0
 """Time limit for a trial, in the guest's time, with a loss of at most 1 %."""
@@ -92,7 +92,7 @@ class TrialBlock:
         """Return its guest's memory."""
         return estimate.memory_mb(self.cell, self.trials)
 
-    def has_made(self, rows: Sequence[Row]) -> bool:
+    def has_made(self, rows: Sequence[TrialRow]) -> bool:
         """Return whether `rows` are this block's, not from a same-named cell with other conditions."""
         conditions = trial_row.conditions(self.cell)
         # Rows without a guest have no seed.
@@ -169,7 +169,7 @@ def complete(folder: Path, experiment: str, cell: Cell) -> list[TrialBlock]:
     )
 
 
-def run(block: TrialBlock, folder: Path, *, captures: bool = True) -> list[Row]:
+def run(block: TrialBlock, folder: Path, *, captures: bool = True) -> list[TrialRow]:
     """Run a block's trials in a guest. Return their rows, also written to ROWS in `folder`.
 
     A rename creates `folder` atomically with all its files. Without `captures` it contains only ROWS and
@@ -217,7 +217,7 @@ def job(block: TrialBlock) -> dict[str, Any]:
     }
 
 
-def artifact_rows(block: TrialBlock, folder: Path, stderr: bytes, **of_run: object) -> list[Row]:
+def artifact_rows(block: TrialBlock, folder: Path, stderr: bytes, **of_run: object) -> list[TrialRow]:
     """Return the rows for the files of testbed/trials/inside.py in `folder`, and its standard error.
 
     `of_run`: columns that all trials share.
@@ -233,7 +233,7 @@ def artifact_rows(block: TrialBlock, folder: Path, stderr: bytes, **of_run: obje
     ]
 
 
-def _trials(block: TrialBlock, folder: Path) -> list[Row]:
+def _trials(block: TrialBlock, folder: Path) -> list[TrialRow]:
     files.write_json(folder / "job.json", job(block))
     root = binaries.repository()
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
@@ -264,7 +264,7 @@ def _trials(block: TrialBlock, folder: Path) -> list[Row]:
     )
 
 
-def _rows(block: TrialBlock, outcome: str, detail: str, **of_guest: object) -> list[Row]:
+def _rows(block: TrialBlock, outcome: str, detail: str, **of_guest: object) -> list[TrialRow]:
     """Return a row for each unfinished trial in a block; `of_guest`: the known columns about the guest."""
     row = trial_row.without_trial(block.experiment, block.cell, 0, outcome, detail)
     return [{**row, "repetition": number, **of_guest} for number in range(block.first, block.last + 1)]

@@ -9,23 +9,23 @@ from typing import TypeVar
 from firstflight.errors import InputError
 from testbed.experiment.cell import Cell
 from testbed.experiment.experiment import Experiment
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 T = TypeVar("T")
 
 
-def done(rows: Sequence[Row]) -> list[Row]:
+def done(rows: Sequence[TrialRow]) -> list[TrialRow]:
     """Return the completed trials."""
     return [row for row in rows if row["outcome"] == "done"]
 
 
-def by_cell(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[Cell, list[Row]]]:
+def by_cell(experiment: Experiment, rows: Sequence[TrialRow]) -> list[tuple[Cell, list[TrialRow]]]:
     """Return the cells of `rows` in the experiment's order, each with its rows.
 
     InputError if a row belongs to a cell that the experiment does not have.
     """
     cells = {cell.name: cell for cell in experiment.cells()}
-    rows_of_cells: dict[str, list[Row]] = {name: [] for name in cells}
+    rows_of_cells: dict[str, list[TrialRow]] = {name: [] for name in cells}
     for row in rows:
         if row["cell"] not in rows_of_cells:
             raise InputError(
@@ -52,7 +52,7 @@ def difference(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first - second
 
 
-def column(name: str) -> Callable[[Row], float | None]:
+def column(name: str) -> Callable[[TrialRow], float | None]:
     """Return a function that reads a column in a row."""
     return lambda row: row[name]
 
@@ -62,11 +62,11 @@ def in_percent(part: float | None, whole: float | None) -> float | None:
     return 100 * part / whole if part is not None and whole else None
 
 
-def quotient(part: str, whole: str) -> Callable[[Row], float | None]:
+def quotient(part: str, whole: str) -> Callable[[TrialRow], float | None]:
     """Return a function that divides one column by another; `None` if either is null or zero."""
     return lambda row: row[part] / row[whole] if row[part] is not None and row[whole] else None
 
 
-def percent(part: str, whole: str) -> Callable[[Row], float | None]:
+def percent(part: str, whole: str) -> Callable[[TrialRow], float | None]:
     """Return a function like `quotient`, in percent."""
     return lambda row: in_percent(row[part], row[whole])

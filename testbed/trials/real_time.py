@@ -26,7 +26,7 @@ from testbed.trials import inside, programs
 from testbed.trials.block import TrialBlock
 from testbed.trials.network import wire
 from testbed.trials.network.path import longest_wait_s
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _START_S = 180.0
 """Seconds until the first trial starts: three programs start first."""
@@ -38,7 +38,7 @@ _PREPARED = 'mount -t tmpfs firstflight /run && ip link set lo up && exec "$@"'
 class Real:
     """A block's rows, and how many ns late the lab's link released each packet."""
 
-    rows: list[Row]
+    rows: list[TrialRow]
     late_ns: list[int]
 
 

@@ -23,7 +23,7 @@ from testbed.trials import block as blocks
 from testbed.trials import trial_row, versions
 from testbed.trials.block import TrialBlock
 from testbed.trials.captures import block_files
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _check_version(folder: Path) -> None:
         trial_row.check_version(folder, rows)
 
 
-def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[TrialBlock, list[Row]]]:
+def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[TrialBlock, list[TrialRow]]]:
     """Yield a cell's complete blocks in an experiment's folder, with their rows. UsageError as above."""
     for block in blocks.complete(folder, experiment, cell):
         rows = block_files.rows(folder / block.name)
@@ -139,14 +139,18 @@ def _complete(folder: Path, experiment: str, cell: Cell) -> Iterator[tuple[Trial
         yield block, rows
 
 
-def _is_to_repeat(block: TrialBlock, rows: Sequence[Row]) -> bool:
+def _is_to_repeat(block: TrialBlock, rows: Sequence[TrialRow]) -> bool:
     """Return whether to repeat present trials: a guest may have failed for a temporary reason."""
     outcomes = {row["outcome"] for row in rows}
     return "guest_failed" in outcomes or ("unavailable" in outcomes and block.unavailable() is None)
 
 
 def run(
-    planned: SeriesPlan, jobs: int, say: Callable[[TrialBlock, Sequence[Row], float], None], *, captures: bool
+    planned: SeriesPlan,
+    jobs: int,
+    say: Callable[[TrialBlock, Sequence[TrialRow], float], None],
+    *,
+    captures: bool,
 ) -> None:
     """Run the missing blocks, `jobs` guests at a time. Call `say` after each with its wall time in s.
 
@@ -160,7 +164,7 @@ def run(
         for unfinished in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
             shutil.rmtree(unfinished, ignore_errors=True)
         queue = list(reversed(planned.missing))
-        going: dict[Future[list[Row]], tuple[TrialBlock, float]] = {}
+        going: dict[Future[list[TrialRow]], tuple[TrialBlock, float]] = {}
         with ThreadPoolExecutor(jobs) as pool:
             # After an error, the series stops when the running blocks finish.
             while queue or going:
@@ -173,7 +177,7 @@ def run(
                     say(block, task.result(), time.monotonic() - begun)
 
 
-def rows(out: Path, experiment: str) -> list[Row]:
+def rows(out: Path, experiment: str) -> list[TrialRow]:
     """Return an experiment's rows. InputError if there are no rows, or a row is invalid."""
     found = _rows(out / experiment)
     if not found:
@@ -183,7 +187,7 @@ def rows(out: Path, experiment: str) -> list[Row]:
     return found
 
 
-def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
+def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[TrialRow]]:
     """Return the rows of the experiments that have any. InputError without rows, or for an invalid row."""
     found = {name: rows for name in experiments if (rows := _rows(out / name))}
     if not found:
@@ -194,8 +198,8 @@ def rows_of(out: Path, experiments: Sequence[str]) -> dict[str, list[Row]]:
     return found
 
 
-def _rows(folder: Path) -> list[Row]:
-    all_rows: list[Row] = []
+def _rows(folder: Path) -> list[TrialRow]:
+    all_rows: list[TrialRow] = []
     places: dict[tuple[str, int], Path] = {}
     for place, rows in _found(folder):
         for row in rows:
@@ -209,7 +213,7 @@ def _rows(folder: Path) -> list[Row]:
     return all_rows
 
 
-def _found(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
+def _found(folder: Path) -> Iterator[tuple[Path, list[TrialRow]]]:
     """Yield the folders of all complete blocks of an experiment, with their rows."""
     for place in sorted(file.parent for file in folder.glob(f"*/*/{block_files.ROWS}")):
         # Folders of killed runs have a suffix.

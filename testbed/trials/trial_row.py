@@ -15,7 +15,12 @@ from testbed import stacks
 from testbed.experiment.cell import Cell
 from testbed.trials.network import path
 
-Row = dict[str, Any]
+TrialRow = dict[str, Any]
+"""A row of kind testbed_trial: column -> value."""
+GuestTrial = dict[str, Any]
+"""A finished trial, as testbed/trials/inside.py writes it in the guest."""
+DissectedRow = dict[str, Any]
+"""A row of the dissector: of quic_connection, tcp_flow, quic_ack or pacing."""
 
 KIND = "testbed_trial"
 """A row's record kind."""
@@ -65,14 +70,14 @@ class CaptureContent:
     `fault`: why they are incomplete, or `None`.
     """
 
-    connections: Sequence[Row] = ()
-    acks: Sequence[Row] = ()
-    pacing: Sequence[Row] = ()
+    connections: Sequence[DissectedRow] = ()
+    acks: Sequence[DissectedRow] = ()
+    pacing: Sequence[DissectedRow] = ()
     late_p99_us: Callable[[int, int], int | None] = lambda begun_ns, ended_ns: None  # noqa: ARG005
     fault: str | None = None
 
 
-def by_repetition(lines: Path) -> dict[int, Row]:
+def by_repetition(lines: Path) -> dict[int, GuestTrial]:
     """Return a guest's finished trials, keyed by repetition, as written by `inside`."""
     # A guest that ended early may have left an incomplete line.
     complete = lines.read_text().rpartition("\n")[0] if lines.is_file() else ""
@@ -80,7 +85,7 @@ def by_repetition(lines: Path) -> dict[int, Row]:
     return {trial["repetition"]: trial for trial in trials}
 
 
-def conditions(cell: Cell) -> Row:
+def conditions(cell: Cell) -> TrialRow:
     """Return the columns that describe a cell."""
     given = cell.model_dump()
     return {
@@ -107,7 +112,7 @@ def conditions(cell: Cell) -> Row:
     }
 
 
-def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> Row:
+def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, detail: str | None) -> TrialRow:
     """Return the row for a trial that was not done: columns that need a trial are null."""
     client, server = stacks.find(cell.client), stacks.find(cell.server)
     return {
@@ -135,10 +140,10 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
     }
 
 
-def of_trial(row: Row, trial: Row, captured: CaptureContent) -> Row:
+def of_trial(row: TrialRow, trial: GuestTrial, captured: CaptureContent) -> TrialRow:
     """Return `row`, the result of `without_trial`, completed with a finished trial.
 
-    `trial`: its record by testbed/trials/inside.py; `captured`: the content of the guest's captures.
+    `captured`: the content of the guest's captures.
     """
     connections = [
         connection for connection in captured.connections if is_of(connection["start_time_ns"], trial)
@@ -189,14 +194,14 @@ def of_trial(row: Row, trial: Row, captured: CaptureContent) -> Row:
     }
 
 
-def _answered(connection: Row) -> bool:
+def _answered(connection: DissectedRow) -> bool:
     """Return whether the server sent stream data: in a STREAM frame, or over TCP."""
     if "first_stream_us" in connection:
         return connection["first_stream_us"] is not None
     return bool(connection["payload_bytes_server"])
 
 
-def _paced(flows: Sequence[Row]) -> Row:
+def _paced(flows: Sequence[DissectedRow]) -> TrialRow:
     """Return the server's pacing columns; null unless `own` has exactly one row, for one flow direction."""
     if len(flows) != 1:
         return dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share"))
@@ -206,7 +211,7 @@ def _paced(flows: Sequence[Row]) -> Row:
     return {**{name: flow[name] for name in PACING_MEASURES}, "gaps_up_to_100us_share": share}
 
 
-def check_version(folder: Path, rows: Sequence[Row]) -> None:
+def check_version(folder: Path, rows: Sequence[TrialRow]) -> None:
     """Raise InputError if one of `rows`, which are in `folder`, has other columns than the record kind."""
     columns = {column.name for column in records.load(KIND).file_columns}
     for row in rows:
@@ -217,7 +222,7 @@ def check_version(folder: Path, rows: Sequence[Row]) -> None:
             )
 
 
-def is_of(start_time_ns: int, trial: Row) -> bool:
+def is_of(start_time_ns: int, trial: GuestTrial) -> bool:
     """Return whether `start_time_ns` is within a trial."""
     return bool(trial["begun_ns"] <= start_time_ns <= trial["ended_ns"])
 
@@ -229,6 +234,6 @@ def _client_version(client: str, ready: str) -> str | None:
     return version if name == client else stacks.find(client).version.known()
 
 
-def _first(connection: Row, column: str) -> int | None:
+def _first(connection: DissectedRow, column: str) -> int | None:
     series = json.loads(connection.get(column) or "[]")
     return int(series[0]) if series else None

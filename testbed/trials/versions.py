@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from testbed import stacks
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 Version = tuple[str, str, str]
 """A stack, its side (`client` or `server`), and its version."""
 
 
-def of(rows: Sequence[Row]) -> set[Version]:
+def of(rows: Sequence[TrialRow]) -> set[Version]:
     """Return the known versions of trials that started."""
     return {
         (row[side], side, row[f"{side}_version"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed import experiment_files, measures
 from testbed.experiment.experiment import Experiment
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 def find(name: str) -> Any:
@@ -16,11 +16,11 @@ def find(name: str) -> Any:
     return experiment_files.find(name)
 
 
-def lines(experiment: Experiment, rows: Sequence[Row], folder: Path = Path()) -> Sequence[Any]:
+def lines(experiment: Experiment, rows: Sequence[TrialRow], folder: Path = Path()) -> Sequence[Any]:
     """Return the lines of `rows`."""
     return measures.results(experiment, folder, rows).lines
 
 
-def text(experiment: Experiment, rows: Sequence[Row], folder: Path = Path()) -> str:
+def text(experiment: Experiment, rows: Sequence[TrialRow], folder: Path = Path()) -> str:
     """Return the summary of `rows` as text."""
     return measures.results(experiment, folder, rows).summary().text(terminal=False)

@@ -16,7 +16,7 @@ from reports.numbers.spread import Spread
 from testbed.measures import acks
 from testbed.measures.acknowledgements import cells, checks, traffic
 from testbed.measures.acknowledgements.traffic import Traffic
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 from tests.testbed.experiments import find
 from tests.testbed.test_acks import named, trial
 
@@ -104,7 +104,7 @@ def captured(folder: Path, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
     monkeypatch.setattr("testbed.trials.captures.captured_packets.connections", lambda *_: [packets])
 
 
-def kept(row: Row, **more: object) -> Row:
+def kept(row: TrialRow, **more: object) -> TrialRow:
     return {**row, "capture_file": "path.pcap", "keys_file": "path.keys", "peer_eliciting": 100, **more}
 
 

@@ -11,7 +11,7 @@ from testbed.experiment.cell import Cell
 from testbed.measures import byte_delay
 from testbed.measures.byte_delay import ByteDelay
 from testbed.trials import trial_row
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 from tests.testbed.experiments import find
 from tests.testbed.experiments import text as text_of
 
@@ -50,7 +50,7 @@ def test_a_ratio_is_compared_with_two(
 ) -> None:
     """With ratio 10 each round trip adds a delay of `step_ms`; 100 packets arrive in total."""
 
-    def connections(_: Path, rows: list[Row]) -> list[list[dict[str, Any]]]:
+    def connections(_: Path, rows: list[TrialRow]) -> list[list[dict[str, Any]]]:
         late = step_ms if "ar10" in rows[0]["cell"] else 0
         trips = [sum(number >= mark for mark in (10, 30, 70)) for number in range(100)]
         return [[packet(number, number + late * trip) for number, trip in enumerate(trips)] for _ in rows]
@@ -85,7 +85,7 @@ def test_a_ratio_is_compared_with_two(
 def came(monkeypatch: pytest.MonkeyPatch, packets: int, step_ms: dict[str, float]) -> None:
     """Make `packets` packets arrive in each trial, `step_ms` further apart with ratio 10."""
 
-    def connections(_: Path, rows: list[Row]) -> list[list[dict[str, Any]]]:
+    def connections(_: Path, rows: list[TrialRow]) -> list[list[dict[str, Any]]]:
         client = rows[0]["client"]
         step = (1 if client == "quinn" else 3) + step_ms[client] * ("ar10" in rows[0]["cell"])
         return [[packet(number, number * step) for number in range(packets)] for _ in rows]

@@ -19,7 +19,7 @@ from testbed.experiment.published import OfPaper
 from testbed.measures.acknowledgements import equations, model
 from testbed.measures.acknowledgements.equations import DefaultRatio, Equations
 from testbed.trials.cell_rows import by_cell, column, done, median_of, percent
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _FURTHER: tuple[Named, ...] = ("drop_to_client", "drop_to_server", "reorder_to_client", "reorder_to_server")
 _UNLIKE = (
@@ -121,7 +121,7 @@ class Acked:
         return asdict(self)
 
 
-def cells(experiment: Acks, rows: Sequence[Row], folder: Path | None = None) -> list[Acked]:
+def cells(experiment: Acks, rows: Sequence[TrialRow], folder: Path | None = None) -> list[Acked]:
     """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`.
 
     `folder`: the experiment's, with the captures; `None` leaves out the equations, which need them.
@@ -142,7 +142,7 @@ def _is_clean(cell: Cell) -> bool:
     return not (cell.loss_percent or netem or dropped or cell.reorders)
 
 
-def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row], folder: Path | None) -> Acked:
+def _acked(experiment: Acks, cell: Cell, rows: Sequence[TrialRow], folder: Path | None) -> Acked:
     ended = done(rows)
     published = next((transfer for transfer in experiment.transfer if _is_of(transfer, cell)), None)
     default = next((given for given in experiment.default if given.client == cell.client), None)
@@ -189,7 +189,7 @@ def _acked(experiment: Acks, cell: Cell, rows: Sequence[Row], folder: Path | Non
     )
 
 
-def _model(cell: Cell, row: Row) -> float | None:
+def _model(cell: Cell, row: TrialRow) -> float | None:
     if cell.ack_ratio is None or row["peer_eliciting"] is None or row["acks_by_timer"] is None:
         return None
     later = None
@@ -198,7 +198,7 @@ def _model(cell: Cell, row: Row) -> float | None:
     return model.acks(row["peer_eliciting"], cell.ack_ratio, row["acks_by_timer"], later)
 
 
-def _share(row: Row, name: str) -> float | None:
+def _share(row: TrialRow, name: str) -> float | None:
     causes = [row[cause] for cause in ("acks_by_count", "acks_by_timer", "acks_by_reordering")]
     if None in causes or not sum(causes):
         return None

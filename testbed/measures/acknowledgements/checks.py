@@ -11,7 +11,7 @@ from testbed.measures.acknowledgements.cells import Acked, Acks, more
 from testbed.measures.acknowledgements.paired import SIGNIFICANT, compare
 from testbed.summary import Check
 from testbed.trials.cell_rows import by_cell
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 MODEL_WITHIN = 0.05
 FEWER_ACKS = (4.0, 5.2)
@@ -22,7 +22,7 @@ WITHIN_POINTS = 0.2
 ALPHA_WITHIN = 0.1
 
 
-def checks(experiment: Acks, lines: Sequence[Acked], rows: Sequence[Row]) -> list[Check]:
+def checks(experiment: Acks, lines: Sequence[Acked], rows: Sequence[TrialRow]) -> list[Check]:
     """Return all checks for which `rows` have the cells; `lines` are the cells of `rows`."""
     completed = [line for line in lines if line.done]
     of_one_ratio = [line for line in completed if line.ack_ratio_later is None]
@@ -155,9 +155,9 @@ def _timer(lines: Sequence[Acked]) -> Iterator[Check]:
             yield from check(about, short, long)
 
 
-def _no_order(by_cell_: Sequence[tuple[Cell, list[Row]]]) -> Iterator[Check]:
+def _no_order(by_cell_: Sequence[tuple[Cell, list[TrialRow]]]) -> Iterator[Check]:
     """Yield whether, with loss, no ratio and no response to reordering is faster on every path (Table 4)."""
-    groups: dict[tuple[float, str, str, str], list[tuple[Cell, list[Row]]]] = {}
+    groups: dict[tuple[float, str, str, str], list[tuple[Cell, list[TrialRow]]]] = {}
     for cell, rows in by_cell_:
         if cell.loss_percent:
             key = (cell.loss_percent, more(cell), cell.client, cell.server)
@@ -166,7 +166,7 @@ def _no_order(by_cell_: Sequence[tuple[Cell, list[Row]]]) -> Iterator[Check]:
         yield from _no_order_of(lossy, f", loss {loss:g} %{_suffix(words)}")
 
 
-def _no_order_of(lossy: Sequence[tuple[Cell, list[Row]]], behind: str) -> Iterator[Check]:
+def _no_order_of(lossy: Sequence[tuple[Cell, list[TrialRow]]], behind: str) -> Iterator[Check]:
     for choice, other, of in (
         *_choices(lossy, lambda cell: cell.ack_ratio, lambda cell: cell.ack_reordering, "ratio"),
         *_choices(lossy, lambda cell: cell.ack_reordering, lambda cell: cell.ack_ratio, "reordering"),
@@ -188,14 +188,14 @@ def _no_order_of(lossy: Sequence[tuple[Cell, list[Row]]], behind: str) -> Iterat
 
 
 def _choices(
-    lines: Sequence[tuple[Cell, list[Row]]],
+    lines: Sequence[tuple[Cell, list[TrialRow]]],
     varied: Callable[[Cell], object],
     held: Callable[[Cell], object],
     name: str,
-) -> Iterator[tuple[str, str, dict[float, tuple[list[Row], list[Row]]]]]:
+) -> Iterator[tuple[str, str, dict[float, tuple[list[TrialRow], list[TrialRow]]]]]:
     """Yield pairs of choices, with the rows of both for each path that has both."""
     for same in dict.fromkeys(held(cell) for cell, _ in lines):
-        by_choice: dict[object, dict[float, list[Row]]] = {}
+        by_choice: dict[object, dict[float, list[TrialRow]]] = {}
         for cell, rows in lines:
             if held(cell) == same:
                 by_choice.setdefault(varied(cell), {})[cell.rtt_ms] = rows

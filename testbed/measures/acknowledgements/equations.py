@@ -13,7 +13,7 @@ from testbed.experiment.published import OfPaper
 from testbed.measures.acknowledgements import model, traffic
 from testbed.measures.acknowledgements.traffic import Traffic
 from testbed.trials.cell_rows import in_percent, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 class DefaultRatio(OfPaper):
@@ -45,7 +45,9 @@ class Equations:
     half_percent: float | None
 
 
-def of_cell(folder: Path, cell: Cell, rows: Sequence[Row], default: DefaultRatio | None) -> Equations | None:
+def of_cell(
+    folder: Path, cell: Cell, rows: Sequence[TrialRow], default: DefaultRatio | None
+) -> Equations | None:
     """Return the equations for a cell's completed trials in the experiment's `folder`.
 
     `default`: the client's ratio if the server requests none. `None` without a ratio or without captures.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from testbed.trials.cell_rows import done
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 SIGNIFICANT = 0.05
 
@@ -34,7 +34,7 @@ class PairedDifference:
         return 1 if self.median_ms > 0 else -1
 
 
-def compare(first: Sequence[Row], second: Sequence[Row]) -> PairedDifference | None:
+def compare(first: Sequence[TrialRow], second: Sequence[TrialRow]) -> PairedDifference | None:
     """Return how the transfer times differ; `None` if no repetition was completed in both cells."""
     times = [{row["repetition"]: row["transfer_us"] for row in done(rows)} for rows in (first, second)]
     common = sorted(times[0].keys() & times[1].keys())

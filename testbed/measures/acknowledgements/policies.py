@@ -12,7 +12,7 @@ from testbed.measures.acknowledgements.checks import equations
 from testbed.measures.acknowledgements.paired import SIGNIFICANT, PairedDifference, compare
 from testbed.summary import Check
 from testbed.trials.cell_rows import by_cell, column, done, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 _LEAST = 2
 """The ratio to compare with."""
@@ -71,7 +71,7 @@ class Policy:
 class _Measured:
     cell: Cell
     acked: Acked
-    rows: Sequence[Row]
+    rows: Sequence[TrialRow]
     path: Mapping[str, Any]
     """The conditions that compared cells share: all but the ratios and the ACK delay."""
 
@@ -80,13 +80,13 @@ class _Measured:
         return self.cell.ack_ratio == ratio and self.cell.ack_ratio_later is None
 
 
-def policies(experiment: AckPolicies, rows: Sequence[Row]) -> list[Policy]:
+def policies(experiment: AckPolicies, rows: Sequence[TrialRow]) -> list[Policy]:
     """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`."""
     measured = _measured(experiment, rows)
     return [_policy(measurement, _other(measurement, measured, _LEAST)) for measurement in measured]
 
 
-def _measured(experiment: AckPolicies, rows: Sequence[Row]) -> list[_Measured]:
+def _measured(experiment: AckPolicies, rows: Sequence[TrialRow]) -> list[_Measured]:
     pairs = zip(by_cell(experiment, rows), cells(experiment, rows), strict=True)
     return [
         _Measured(cell, acked, cell_rows, cell.model_dump(exclude=_OF_POLICY))
@@ -135,7 +135,7 @@ def _policy(measurement: _Measured, least: _Measured | None) -> Policy:
     )
 
 
-def checks(experiment: AckPolicies, rows: Sequence[Row]) -> list[Check]:
+def checks(experiment: AckPolicies, rows: Sequence[TrialRow]) -> list[Check]:
     """Return the checks of all cells with two ratios."""
     measured = _measured(experiment, rows)
     twofold = [

@@ -12,7 +12,7 @@ from testbed.experiment.cell import Cell
 from testbed.measures.acknowledgements import model
 from testbed.trials.captures import captured_packets
 from testbed.trials.captures.packets import Packet, is_eliciting
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 DEFAULT_RATIO = 2
 """The ratio that RFC 9000 recommends (13.2.2)."""
@@ -62,7 +62,7 @@ class Traffic:
         return (acks + extra * self.gaps) * self.ack_bytes + self.handshake_bytes
 
 
-def of_trials(folder: Path, cell: Cell, rows: Sequence[Row]) -> list[tuple[Row, Traffic]]:
+def of_trials(folder: Path, cell: Cell, rows: Sequence[TrialRow]) -> list[tuple[TrialRow, Traffic]]:
     """Return `rows`, completed trials of a cell in the experiment's `folder`, each with its traffic.
 
     Leaves out trials without a kept capture. InputError if a capture lacks a trial's connection.

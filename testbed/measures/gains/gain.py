@@ -17,7 +17,7 @@ from testbed.choices import Answering
 from testbed.experiment.expected import GainExperiment
 from testbed.experiment.published import OfPaper, range_of
 from testbed.trials.cell_rows import column, difference, done, median_ms
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 SAME_MS = 0.5
 """Times that differ by at most this are equal."""
@@ -133,9 +133,9 @@ class Gain:
         return asdict(self)
 
 
-def gains(experiment: Gains, rows: Sequence[Row], judged: Judged) -> list[Gain]:
+def gains(experiment: Gains, rows: Sequence[TrialRow], judged: Judged) -> list[Gain]:
     """Return a line for each pair of cells in `rows`, in the order of the pairs."""
-    pairs: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    pairs: dict[tuple[Any, ...], dict[str, list[TrialRow]]] = {}
     for row in rows:
         key = (*(row[name] for name in _CONDITIONS), _other_conditions(row))
         pairs.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
@@ -149,11 +149,13 @@ def _number_key(text: str) -> list[str | float]:
     return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
-def _other_conditions(row: Row) -> str:
+def _other_conditions(row: TrialRow) -> str:
     return str(row["cell"]).partition(f"-{row['answering']}-{row['rtt_ms']:g}ms")[2].removeprefix("-")
 
 
-def _gain(experiment: Gains, key: tuple[Any, ...], answers: dict[str, list[Row]], judged: Judged) -> Gain:
+def _gain(
+    experiment: Gains, key: tuple[Any, ...], answers: dict[str, list[TrialRow]], judged: Judged
+) -> Gain:
     client, server, rtt_ms = key[:3]
     wfc, iack = (done(answers[name]) for name in _BOTH)
     times = [median_ms(rows, column("first_stream_us")) for rows in (wfc, iack)]

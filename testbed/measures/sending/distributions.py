@@ -12,7 +12,7 @@ from testbed.trials import trial_row
 from testbed.trials.captures import dissected
 from testbed.trials.captures.block_files import SENT, TRIALS
 from testbed.trials.network.path import SERVER_IP
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import DissectedRow, TrialRow
 
 STEP_MS = 0.01
 """Distance between the points of `gaps_up_to` (record kind pacing)."""
@@ -44,7 +44,7 @@ class SendingDistribution:
         return [(float(length), percent) for length, percent in enumerate(accumulate(shares), start=1)]
 
 
-def of_trials(folder: Path, rows: Sequence[Row]) -> SendingDistribution | None:
+def of_trials(folder: Path, rows: Sequence[TrialRow]) -> SendingDistribution | None:
     """Return the distribution over `rows`, the completed trials in a cell of the experiment in `folder`.
 
     `None` without trials, or if their captures were not kept.
@@ -68,7 +68,7 @@ def of_trials(folder: Path, rows: Sequence[Row]) -> SendingDistribution | None:
     )
 
 
-def _flows(file: Path, repetitions: set[int]) -> list[Row]:
+def _flows(file: Path, repetitions: set[int]) -> list[DissectedRow]:
     """Return the pacing rows of the trials in a block's capture, one for each."""
     trials = [
         trial

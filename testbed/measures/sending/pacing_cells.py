@@ -18,7 +18,7 @@ from testbed.experiment.published import OfPaper
 from testbed.measures.sending import distributions
 from testbed.measures.sending.distributions import SendingDistribution
 from testbed.trials.cell_rows import by_cell, column, done, median_of
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 
 class PacedResult(OfPaper):
@@ -99,7 +99,7 @@ class Paced:
         }
 
 
-def cells(experiment: Pacing, folder: Path, rows: Sequence[Row]) -> list[Paced]:
+def cells(experiment: Pacing, folder: Path, rows: Sequence[TrialRow]) -> list[Paced]:
     """Return a line for each cell of `rows`, in the experiment's order. InputError as in `by_cell`.
 
     `folder`: the folder of the trials and their captures.
@@ -107,7 +107,7 @@ def cells(experiment: Pacing, folder: Path, rows: Sequence[Row]) -> list[Paced]:
     return [_paced(experiment, folder, cell, cell_rows) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def _paced(experiment: Pacing, folder: Path, cell: Cell, rows: Sequence[Row]) -> Paced:
+def _paced(experiment: Pacing, folder: Path, cell: Cell, rows: Sequence[TrialRow]) -> Paced:
     ended = done(rows)
     drops = [row["queue_drops"] for row in ended]
     goodputs = [8 * row["body_bytes"] / row["transfer_us"] for row in ended if row["transfer_us"]]
@@ -145,6 +145,6 @@ def is_of(published: PacedResult, cell: Cell) -> bool:
     )
 
 
-def _median(rows: Sequence[Row], name: str, times: float) -> float | None:
+def _median(rows: Sequence[TrialRow], name: str, times: float) -> float | None:
     median = median_of(rows, column(name))
     return None if median is None else median * times

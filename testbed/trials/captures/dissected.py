@@ -14,7 +14,7 @@ from testbed.trials.captures import whole_capture
 from testbed.trials.captures.block_files import CAPTURE, KEYS, SENT
 from testbed.trials.captures.lateness import Lateness
 from testbed.trials.network.path import PORT
-from testbed.trials.trial_row import CaptureContent, Row
+from testbed.trials.trial_row import CaptureContent, DissectedRow
 
 
 def of_block(cell: Cell, folder: Path) -> CaptureContent:
@@ -38,14 +38,14 @@ def of_block(cell: Cell, folder: Path) -> CaptureContent:
     return replace(captured, late_p99_us=Lateness(sender, client, cell.down_delay_ms).p99_us)
 
 
-def _connection(flow: Row) -> Row:
+def _connection(flow: DissectedRow) -> DissectedRow:
     """Return the columns of quic_connection that a row of tcp_flow has; TCP's packets are its datagrams."""
     shared = ("start_time_ns", "ip_bytes_client", "ip_bytes_server", "rtt_min_us", "payload_bytes_server")
     packets = {f"datagrams_{side}": flow[f"packets_{side}"] for side in ("client", "server")}
     return {**{name: flow[name] for name in shared}, **packets}
 
 
-def rows(kind: str, *arguments: str) -> list[Row]:
+def rows(kind: str, *arguments: str) -> list[DissectedRow]:
     """Return a capture's rows of a kind, from the dissector with these arguments."""
     argv = [str(binaries.find("firstflight-dissect")), "--kind", kind, *arguments]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
