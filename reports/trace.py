@@ -19,7 +19,10 @@ from firstflight.system import binaries, path_names
 from firstflight.system.terminal import visible
 from schemas import records
 
-Row = dict[str, Any]
+ProbeRow = dict[str, Any]
+"""A row of quic_probe or watch_probe."""
+PacketRow = dict[str, Any]
+"""A row of quic_packet."""
 
 # The columns of a row to print besides its outcome; null ones are omitted.
 SHOWN = (
@@ -42,12 +45,12 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Trace:
-    """A row, its record file, and its packets (rows of `quic_packet`) in the order of the capture."""
+    """A row, its record file, and its packets in the order of the capture."""
 
-    row: Row
+    row: ProbeRow
     record_file: Path
     capture: Path | None
-    packets: list[Row]
+    packets: list[PacketRow]
 
     def origin_ns(self) -> int | None:
         """Return the capture time of the Initial that the row's times refer to: the nearest to sent_at."""
@@ -81,7 +84,7 @@ def trace(
     return traces
 
 
-def _rows(path: Path, domain: str, ip: str) -> Iterator[Row]:
+def _rows(path: Path, domain: str, ip: str) -> Iterator[ProbeRow]:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -102,7 +105,7 @@ def _same_address(first: str, second: str) -> bool:
         raise UsageError(f"{second} is not an address") from error
 
 
-def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
+def _with_packets(run: Run, row: ProbeRow, record_file: Path) -> Trace:
     if row["capture_file"] is None or row["client_cid"] is None:
         return Trace(row, record_file, None, [])
     # capture_file is RUN/...; the run's folder may have been moved or renamed.
@@ -110,7 +113,7 @@ def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
     return Trace(row, record_file, capture, packets_of(capture, row["client_cid"], run.settings))
 
 
-def packets_of(capture: Path, client_cid: str, settings: Settings) -> list[Row]:
+def packets_of(capture: Path, client_cid: str, settings: Settings) -> list[PacketRow]:
     """Return the packets of connections with that client connection ID (hex), oldest first.
 
     The run's settings limit the connections that the dissector keeps, as they did when the rows were made.

@@ -28,7 +28,6 @@ from lab.system.link_log import LinkLog
 ROOT = Path(__file__).parents[2]
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 QUANTILES = (0.5, 0.99, 0.999, 1.0)
-Row = dict[str, Any]
 Key = tuple[str, int, str, str]
 
 
@@ -53,7 +52,7 @@ class Place:
             raise SystemExit(f"bench: firstflight {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
-    def lines(self, *arguments: str) -> Iterator[Row]:
+    def lines(self, *arguments: str) -> Iterator[dict[str, Any]]:
         """Run a command on this lab; return its standard output as JSON lines."""
         return map(json.loads, self.firstflight(*arguments).splitlines())
 
@@ -65,7 +64,7 @@ class Place:
         return path
 
 
-def connections(place: Place, captures: Iterable[Path]) -> dict[Key, Row]:
+def connections(place: Place, captures: Iterable[Path]) -> dict[Key, dict[str, Any]]:
     """Dissect captures; return rows by client address and port, server address, connection ID."""
     words = ["dissect", *map(str, captures), "--kind", "quic_connection", "--format", "jsonl"]
     return {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from cli.engines import arguments
-from cli.engines.sentences import Row
+from cli.engines.sentences import EngineRow
 from cli.shared.pass_through import NativeCommand, become
 from firstflight.errors import UsageError
 from firstflight.system import terminal
@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
 def engine(
     program: str,
     kind: str,
-    text: Callable[[Row], str],
+    text: Callable[[EngineRow], str],
     prepare: Callable[[tuple[str, ...]], Prepared] = Prepared,
 ) -> NativeCommand:
     """Return the command of the engine `program`, which prints rows of the record kind `kind`.
@@ -76,7 +76,7 @@ class _Call:
         name: str,
         program: str,
         kind: str,
-        text: Callable[[Row], str],
+        text: Callable[[EngineRow], str],
         given: arguments.Arguments,
         prepared: Prepared,
     ) -> None:

@@ -28,7 +28,7 @@ class Lines:
     def __init__(
         self,
         kind: str,
-        text: Callable[[sentences.Row], str],
+        text: Callable[[sentences.EngineRow], str],
         given: Arguments,
         found: ResolvedNames | None,
         rules: Path | None,

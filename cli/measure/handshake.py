@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cli.engines.command import Prepared, engine
-from cli.engines.sentences import Row, close_text, joined, ms, outcome_text
+from cli.engines.sentences import EngineRow, close_text, joined, ms, outcome_text
 from firstflight.cdn import rules
 from firstflight.errors import UsageError
 
@@ -40,7 +40,7 @@ def _rules_of(arguments: tuple[str, ...]) -> tuple[Path | None, list[str]]:
     return file, others
 
 
-def text(row: Row) -> str:
+def text(row: EngineRow) -> str:
     """Return the result of a handshake and the following request (record kind `quic_handshake`)."""
     outcome = row["outcome"]
     sentences = {
@@ -55,7 +55,7 @@ def text(row: Row) -> str:
     return joined(sentences.get(outcome) or outcome_text(row), _more(row))
 
 
-def _more(row: Row) -> Iterator[str]:
+def _more(row: EngineRow) -> Iterator[str]:
     if row["first_answer"] == "iack":
         yield f"instant ACK after {ms(row['ack_us'])}"
     if row["alpn"] is not None:

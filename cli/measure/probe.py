@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cli.engines.command import engine
-from cli.engines.sentences import Row, close_text, joined, ms, outcome_text
+from cli.engines.sentences import EngineRow, close_text, joined, ms, outcome_text
 
 
-def text(row: Row) -> str:
+def text(row: EngineRow) -> str:
     """Return a probe's first answer (record kind `quic_probe`)."""
     outcome = row["outcome"]
     ack, hello = f"{ms(row['ack_us'])}", f"{ms(row['sh_us'])}"
@@ -26,7 +26,7 @@ def text(row: Row) -> str:
     return joined(sentences.get(outcome) or outcome_text(row), _more(row))
 
 
-def _more(row: Row) -> Iterator[str]:
+def _more(row: EngineRow) -> Iterator[str]:
     if row["retried"] and row["outcome"] != "retry":
         yield "after a Retry"
     if row["hello_retry"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.engines.command import engine
-from cli.engines.sentences import Row, joined
+from cli.engines.sentences import EngineRow, joined
 
 _STATUSES = {
     "NODATA": "no record of this type",
@@ -13,7 +13,7 @@ _STATUSES = {
 }
 
 
-def text(row: Row) -> str:
+def text(row: EngineRow) -> str:
     """Return a record of an answer, or the status of an answer without one (record kind `dns_answer`)."""
     aliases = [f"alias of {row['cname_chain'][-1]}"] if row["cname_chain"] else []
     if row["answer_rank"] is None:
@@ -23,7 +23,7 @@ def text(row: Row) -> str:
     return joined(row["address"] or row["data"] or _service(row), [*aliases, f"for {row['ttl']} s"])
 
 
-def _service(row: Row) -> str:
+def _service(row: EngineRow) -> str:
     """Return an HTTPS record (RFC 9460) in a zone file's order."""
     parameters = {
         "alpn": ",".join(row["https_alpn"]),

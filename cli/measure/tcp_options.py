@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cli.engines.command import engine
-from cli.engines.sentences import Row, joined, ms, outcome_text
+from cli.engines.sentences import EngineRow, joined, ms, outcome_text
 
 
-def text(row: Row) -> str:
+def text(row: EngineRow) -> str:
     """Return the TCP options that a server agreed to (record kind `tcp_option`)."""
     if row["outcome"] in ("refused", "timeout"):
         return {"refused": "refused", "timeout": "no answer"}[row["outcome"]]

@@ -17,7 +17,7 @@ from crawler.files.spider import CrawlResult
 from firstflight.errors import InputError
 from firstflight.system import files
 
-Line = dict[str, rows.Row]
+Line = dict[str, rows.CrawlRow]
 
 
 # Each line starts with this text. A truncated line may be shorter than it.

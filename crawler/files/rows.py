@@ -14,10 +14,11 @@ SOURCE = "crawl"
 _CHARACTERS = 200
 _CACHES = ("cache-status", "x-cache", "cf-cache-status")
 
-Row = dict[str, Any]
+CrawlRow = dict[str, Any]
+"""A row of download_file or crawl_page, without the columns that all rows of a run share."""
 
 
-def file_row(result: CrawlResult) -> Row:
+def file_row(result: CrawlResult) -> CrawlRow:
     """Return the columns of download_file that a result fills."""
     file = None if result.visit is None else result.visit.file
     headers = {} if file is None else {name: text[:_CHARACTERS] for name, text in file.headers.items()}
@@ -48,7 +49,7 @@ def file_row(result: CrawlResult) -> Row:
     }
 
 
-def page_row(result: CrawlResult) -> Row:
+def page_row(result: CrawlResult) -> CrawlRow:
     """Return the columns of crawl_page that a result fills."""
     visit, counts = result.visit, result.counts
     return {

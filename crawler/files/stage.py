@@ -130,7 +130,7 @@ def _write(run: Run, journal: Journal) -> Counter[str]:
     return counts
 
 
-def _batches(lines: Iterable[rows.Row]) -> Iterable[list[rows.Row]]:
+def _batches(lines: Iterable[rows.CrawlRow]) -> Iterable[list[rows.CrawlRow]]:
     rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         yield batch

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, NoReturn
 
 from firstflight.errors import InputError
 
-Row = dict[str, Any]
+MetricsRow = dict[str, Any]
+"""A row of the state after an event with recovery metrics."""
 
 MOST_BYTES = 256 << 20
 """Largest JSON file. It is read into memory as a whole."""
@@ -64,7 +65,7 @@ class _Trace:
     before: tuple[float, float] | None = None
 
 
-def metrics(path: Path) -> Iterator[Row]:
+def metrics(path: Path) -> Iterator[MetricsRow]:
     """Yield a row for each event in a qlog file that has an RTT or the number of consecutive probe timeouts.
 
     Skips events before a connection's first RTT sample. `time_us` counts from the trace's first event.
@@ -84,7 +85,7 @@ def metrics(path: Path) -> Iterator[Row]:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _sequence(path: Path, file: BinaryIO) -> Iterator[Row]:
+def _sequence(path: Path, file: BinaryIO) -> Iterator[MetricsRow]:
     trace: _Trace | None = None
     for number, (text, is_complete) in enumerate(_records(path, file)):
         location = f"record {number + 1}"
@@ -115,7 +116,7 @@ def _records(path: Path, file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         yield rest, rest.endswith(b"\n")
 
 
-def _whole(path: Path, file: BinaryIO) -> Iterator[Row]:
+def _whole(path: Path, file: BinaryIO) -> Iterator[MetricsRow]:
     text = file.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         _refuse(path, "it", f"is longer than {MOST_BYTES >> 20} MB")
@@ -135,7 +136,7 @@ def _whole(path: Path, file: BinaryIO) -> Iterator[Row]:
             yield from _rows(path, location, trace, event)
 
 
-def _parsed(path: Path, location: str, text: bytes) -> Row:
+def _parsed(path: Path, location: str, text: bytes) -> dict[str, Any]:
     """Return a JSON object. InputError if `text` is not an object, too deeply nested, or not UTF-8."""
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_no_number)
@@ -152,7 +153,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 
-def _trace(path: Path, location: str, trace: Any, header: Row) -> _Trace:
+def _trace(path: Path, location: str, trace: Any, header: dict[str, Any]) -> _Trace:
     version, schema = header.get("qlog_version"), header.get("file_schema")
     if version not in _VERSIONS and not (isinstance(schema, str) and schema.startswith(_SCHEMA)):
         _refuse(path, "it", f"has qlog version {str(version)[:20]!r}, not {' or '.join(_VERSIONS)}")
@@ -174,7 +175,7 @@ def _trace(path: Path, location: str, trace: Any, header: Row) -> _Trace:
     )
 
 
-def _rows(path: Path, location: str, trace: _Trace, event: Row) -> Iterator[Row]:
+def _rows(path: Path, location: str, trace: _Trace, event: dict[str, Any]) -> Iterator[MetricsRow]:
     time = _number(path, location, "time", event.get("time"), LATEST_MS)
     absolute = trace.now + time if trace.since_last else time
     trace.now = _number(path, location, "time", absolute, LATEST_MS)

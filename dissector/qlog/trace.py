@@ -13,7 +13,10 @@ from typing import Any
 
 from dissector.qlog.frames import qlog_frame
 
-Row = dict[str, Any]
+ConnectionRow = dict[str, Any]
+"""A row of quic_connection."""
+PacketRow = dict[str, Any]
+"""A row of quic_packet."""
 
 SERIALIZATION = "application/qlog+json-seq"
 FILE_SCHEMA = "urn:ietf:params:qlog:file:sequential"
@@ -27,10 +30,10 @@ _DEFAULT_EXPONENT = 3
 _DUPLICATE = "seen before"
 
 
-def records(connection: Row, packets: Iterable[Row]) -> Iterator[str]:
+def records(connection: ConnectionRow, packets: Iterable[PacketRow]) -> Iterator[str]:
     """Yield the records of a connection's JSON-SEQ file.
 
-    `connection` is the row of quic_connection. `packets` are the rows of quic_packet, in the capture's order.
+    `packets` are in the capture's order.
     """
     yield _record(_header(connection))
     exponents = {side: _exponent(connection[f"transport_parameters_{side}"]) for side in ("client", "server")}
@@ -45,16 +48,16 @@ def records(connection: Row, packets: Iterable[Row]) -> Iterator[str]:
         )
 
 
-def file_name(connection: Row) -> str:
+def file_name(connection: ConnectionRow) -> str:
     """Return the draft's recommended file name: original destination connection ID and vantage point."""
     return f"{connection['odcid']}_{connection['capture_side'] or 'network'}.sqlog"
 
 
-def _record(value: Row) -> str:
+def _record(value: dict[str, Any]) -> str:
     return f"{_SEPARATOR}{json.dumps(value, separators=(',', ':'))}\n"
 
 
-def _header(connection: Row) -> Row:
+def _header(connection: ConnectionRow) -> dict[str, Any]:
     side = connection["capture_side"]
     vantage = {"type": side} if side else {"type": "network", "flow": "client"}
     start_ms, rest_ns = divmod(connection["start_time_ns"], 1_000_000)
@@ -88,9 +91,9 @@ def _ms(ns: int) -> float:
     return round(ns / 1e6, 6)
 
 
-def _event(packet: Row, is_sent: bool, exponent: int) -> tuple[str, Row]:
+def _event(packet: PacketRow, is_sent: bool, exponent: int) -> tuple[str, dict[str, Any]]:
     """Return the name and data for a packet's event. `exponent` is the sender's exponent of ACK Delay."""
-    data: Row = {
+    data: dict[str, Any] = {
         "header": _packet_header(packet),
         "raw": {"length": packet["size"]},
     }
@@ -108,9 +111,9 @@ def _event(packet: Row, is_sent: bool, exponent: int) -> tuple[str, Row]:
     return "quic:packet_sent" if is_sent else "quic:packet_received", data
 
 
-def _packet_header(packet: Row) -> Row:
+def _packet_header(packet: PacketRow) -> dict[str, Any]:
     kind = packet["type"]
-    header: Row = {"packet_type": "unknown" if kind == "unparsed" else _TYPES.get(kind, kind)}
+    header: dict[str, Any] = {"packet_type": "unknown" if kind == "unparsed" else _TYPES.get(kind, kind)}
     if packet["packet_number"] is not None:
         header["packet_number"] = packet["packet_number"]
         header["packet_number_length"] = packet["packet_number_length"]

@@ -20,8 +20,6 @@ _MOST_OPEN = 256
 # Identifies a connection: its capture, addresses and ports, and the first packet's connection IDs.
 _KEY = ("source_file", "client_ip", "client_port", "server_ip", "server_port", "odcid", "client_scid")
 
-Row = dict[str, Any]
-
 
 def write(captures: Sequence[Path], keys: Sequence[Path], out: Path) -> tuple[list[Path], list[str]]:
     """Write a file for each QUIC connection to the folder `out`, which is created if it is missing.
@@ -46,13 +44,13 @@ def _dissect(captures: Sequence[Path], keys: Sequence[Path], folder: Path) -> li
     return binaries.unreadable(process.returncode, stderr, folder / f"{KINDS[0]}.jsonl")
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
 
 
-def _key(row: Row) -> tuple[Any, ...]:
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[column] for column in _KEY)
 
 
@@ -86,7 +84,7 @@ def _write(folder: Path, out: Path) -> list[Path]:
     ]
 
 
-def _paths(out: Path, connections: Sequence[Row]) -> list[Path]:
+def _paths(out: Path, connections: Sequence[trace.ConnectionRow]) -> list[Path]:
     """Return a path for each connection. If several have the same name, the second gets the suffix `-2`, etc.
 
     UsageError if a path exists already, before any file is written.
@@ -104,7 +102,7 @@ def _paths(out: Path, connections: Sequence[Row]) -> list[Path]:
     return paths
 
 
-def _write_one(connection: Row, packets: Path, path: Path) -> Path:
+def _write_one(connection: trace.ConnectionRow, packets: Path, path: Path) -> Path:
     rows = _rows(packets) if packets.is_file() else iter(())
     with files.replacing(path) as part, part.open("w", encoding="utf-8") as file:
         file.writelines(trace.records(connection, rows))

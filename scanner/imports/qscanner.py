@@ -41,16 +41,17 @@ ALPN, QUIC_TRANSPORT_PARAMETERS = 16, 57
 # Response fields with a column.
 FIELDS = ("server", "alt-svc", "via", "location", "cf-ray", "x-amz-cf-pop", "x-cache", "x-served-by", "age")
 
-Row = dict[str, Any]
+RecordRow = dict[str, Any]
+"""A row of a record file, or a part of its columns."""
 
 
 @dataclass
 class TargetRows:
     """A target's rows. `certificates` are the certificates that no earlier target sent."""
 
-    handshake: Row
-    response: Row | None = None
-    certificates: list[Row] = field(default_factory=list)
+    handshake: RecordRow
+    response: RecordRow | None = None
+    certificates: list[RecordRow] = field(default_factory=list)
 
 
 class LineRejected(Exception):
@@ -103,7 +104,7 @@ def _target(
     line: TableLine, tls: TableLine | None, fields: list[TableLine], chains: ImportedChains, methods: Methods
 ) -> TargetRows:
     values = line.values
-    row: Row = {
+    row: RecordRow = {
         "domain": values.get("hostname") or "",
         "ip": _address(values.get("address") or ""),
         "port": _integer(values, "port", 65_535),
@@ -144,9 +145,9 @@ def _target(
     return TargetRows(row, response, certificates)
 
 
-def _negotiated(tls: dict[str, str]) -> Row:
+def _negotiated(tls: dict[str, str]) -> RecordRow:
     """Return the columns from the TLS messages."""
-    row: Row = {
+    row: RecordRow = {
         "cipher": CIPHERS.get(tls.get("ciphersuite") or ""),
         "group": GROUPS.get(tls.get("keyShareGroup") or ""),
         "hello_retry": bool(tls.get("helloRetryRequestExtensions")),
@@ -166,7 +167,7 @@ def _negotiated(tls: dict[str, str]) -> Row:
     return row
 
 
-def _of_parameters(parameters: list[tuple[int, bytes]]) -> Row:
+def _of_parameters(parameters: list[tuple[int, bytes]]) -> RecordRow:
     present = {number for number, _ in parameters}
     delays = [number for number in transport_parameters.MIN_ACK_DELAY if number in present]
     return {

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firstflight.system import files
-from scanner.imports.qscanner import Row, TargetRows
+from scanner.imports.qscanner import RecordRow, TargetRows
 from schemas import records
 
 KINDS = ("quic_handshake", "certificate", "http3_response")
@@ -27,13 +27,13 @@ class RecordFileWriter:
     `stamp`: values of columns that all rows share. Other missing values in a row are null.
     """
 
-    def __init__(self, path: Path, kind: str, stamp: Row) -> None:
+    def __init__(self, path: Path, kind: str, stamp: RecordRow) -> None:
         self.rows = 0
         self._path = path
         self._schema: pa.Schema = records.load(kind).arrow_schema()
         empty = dict.fromkeys(self._schema.names)
         self._common = empty | {name: value for name, value in stamp.items() if name in empty}
-        self._waiting: list[Row] = []
+        self._waiting: list[RecordRow] = []
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class RecordFileWriter:
             self._flush()
         self._open.__exit__(kind, error, trace)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: RecordRow) -> None:
         """Add a row. Raise KeyError for a value without a column."""
         for name in row:
             self._common[name]
@@ -63,7 +63,7 @@ class RecordFileWriter:
         self._waiting = []
 
 
-def write(targets: Iterable[TargetRows], out: Path, stamp: Row) -> dict[str, Any]:
+def write(targets: Iterable[TargetRows], out: Path, stamp: RecordRow) -> dict[str, Any]:
     """Write a file for each of KINDS to the folder `out`. Return the rows by kind, and by outcome."""
     outcomes: Counter[str] = Counter()
     with ExitStack() as stack:

@@ -8,10 +8,11 @@ from typing import Any
 from scanner.resolver.answer import HttpsRecord, QueryOutcome
 from scanner.resolver.names import Name
 
-Row = dict[str, Any]
+AnswerRow = dict[str, Any]
+"""A row of dns_answer."""
 
 
-def rows(name: Name, outcomes: dict[str, QueryOutcome], common: Row) -> Iterator[Row]:
+def rows(name: Name, outcomes: dict[str, QueryOutcome], common: dict[str, Any]) -> Iterator[AnswerRow]:
     """Yield the rows for `name`: one per record, or one with only the status. All rows contain `common`."""
     for qtype, outcome in outcomes.items():
         base = common | {
@@ -42,7 +43,7 @@ def rows(name: Name, outcomes: dict[str, QueryOutcome], common: Row) -> Iterator
             yield base | {"answer_rank": index} | _record(record)
 
 
-def _record(record: str | HttpsRecord) -> Row:
+def _record(record: str | HttpsRecord) -> dict[str, Any]:
     if isinstance(record, str):
         return {"address": record}
     return {

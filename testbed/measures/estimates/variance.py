@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 
-from dissector.qlog.read import Row
+from dissector.qlog.read import MetricsRow
 
 _WEIGHT = 8
 """A sample has an eighth of the weight in the smoothed RTT (RFC 9002, 5.3)."""
@@ -49,7 +49,7 @@ class Variance:
         return f"{name} {100 * names[name] / self.updates:.0f} %" if names[name] else "none"
 
 
-def counted(rows: Sequence[Row]) -> Variance:
+def counted(rows: Sequence[MetricsRow]) -> Variance:
     """Return how many updates in a log fit each formula. `rows`: of dissector.qlog.read.metrics."""
     updates = [row for row in rows if row["updated"] and row["min_rtt_us"] is not None]
     values = [row[name] for row in updates for name in ("smoothed_rtt_us", "rtt_variance_us")]
