@@ -1,6 +1,7 @@
 //! Signatures, stapled OCSP responses and compression of certificates.
 
 use rustls::compress::{BROTLI_COMPRESSOR, ZLIB_COMPRESSOR};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::*;
 

@@ -1,6 +1,8 @@
 //! Servers that fall silent (RFC 9000 10.1).
 
-use quinn_proto::{IdleTimeout, TransportConfig};
+use std::time::Duration;
+
+use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 
 use super::*;
 

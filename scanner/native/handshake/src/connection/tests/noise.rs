@@ -3,6 +3,8 @@
 //!
 //! FIRSTFLIGHT_FUZZ_SECONDS sets the time (default 1).
 
+use std::time::{Duration, Instant};
+
 use firstflight_wire::Writer;
 use firstflight_wire::tls::{number, write_server_hello};
 

@@ -1,7 +1,9 @@
 //! Connection IDs that change and paths that are probed (RFC 9000 5.1, 8.2).
 
+use std::time::Duration;
+
 use firstflight_wire::{Frame, Frames};
-use quinn_proto::{ConnectionIdGenerator, HashedConnectionIdGenerator};
+use quinn_proto::{ConnectionIdGenerator, Endpoint, EndpointConfig, HashedConnectionIdGenerator};
 
 use super::*;
 use crate::connection::receive::{Arrival, Named};

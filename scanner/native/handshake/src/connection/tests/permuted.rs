@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use firstflight_wire::transport::TransportParameters;
-use quinn_proto::TransportConfig;
+use quinn_proto::{Endpoint, EndpointConfig, TransportConfig, VarInt};
 
 use super::*;
 use crate::stack;
