@@ -335,7 +335,9 @@ def _show_derived(name: str, part: str, output_format: str, page: Path | None, o
     metavar="N",
     help="Repetitions of each cell.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of concurrent guests."
+)
 def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
     """Run cells twice, compare captures and results byte by byte, and print one hash per cell.
 

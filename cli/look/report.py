@@ -133,7 +133,7 @@ def _page(
 def table1(run: str | None, truth: Path | None, output_format: str, resamples: int, seed: int) -> None:
     """Print Table 1: share of names with instant ACK per CDN, counted as in the paper and by outcome.
 
-    The table prints percent; jsonl and csv print shares from 0 to 1. Columns declared_* have declared values.
+    The table prints percent; jsonl and csv print shares from 0 to 1. --truth adds columns declared_*.
     """
     from firstflight.system import interrupt
     from reports.numbers import truth as truths

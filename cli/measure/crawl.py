@@ -32,7 +32,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
     help="CSV with a column domain; - is standard input.",
 )
 @click.option(
-    "--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="JSON lines [jsonl]."
+    "--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="Format of the output."
 )
 @click.option(
     "--contact", default="", metavar="TEXT", help="How operators can reach you; sent in User-Agent. Required."

@@ -52,7 +52,9 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     metavar="DIR",
     help="Keep captures and key logs here.",
 )
-@click.option("--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="jsonl.")
+@click.option(
+    "--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="Format of the output."
+)
 @click.option(
     "--timeout",
     default=45.0,

@@ -44,7 +44,7 @@ NAMED = {
 @click.option("--contact", metavar="TEXT", help="How operators reach you; sent in every close.")
 @click.option("--date", metavar="YYYY-MM-DD", help="Day of the Tranco list.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Names to take from the list.")
-@click.option("--resolver", metavar="IP", help="Name server to ask; overrides resolve.resolver.")
+@click.option("--resolver", metavar="IP", help="Resolver to query; overrides resolve.resolver.")
 @click.option("--rate", type=float, metavar="N", help="New probes per second and vantage point.")
 @click.option(
     "--store", metavar="URL", help="chdb:PATH or clickhouse://USER@HOST:PORT/DB?password_file=FILE."

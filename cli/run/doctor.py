@@ -67,9 +67,8 @@ def command(
 ) -> None:
     """Check this machine before it measures. Print one line per check, and how to fix failures.
 
-    The command sends only a query to the resolver (with a contact, or in a network of --allow-net), a request
-    to clock.reference, and the connection to the store, if the settings name them. Exit 1: a check failed, so
-    a campaign would not start.
+    The command contacts only the resolver (with a contact, or in a network of --allow-net), clock.reference
+    and the store, if the settings name them. Exit 1: a check failed, so a campaign would not start.
     """
     from firstflight import settings
     from firstflight.run.run import Run

@@ -28,10 +28,16 @@ def command() -> None:
     "--port", default=9102, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free port."
 )
 @click.option("--disk", "disks", type=PATH, multiple=True, help="Folder on a disk to watch; repeatable.")
-@click.option("--certificate", "certificates", type=PATH, multiple=True, help="Chain (PEM); repeatable.")
+@click.option(
+    "--certificate",
+    "certificates",
+    type=PATH,
+    multiple=True,
+    help="Certificate chain (PEM) to watch; repeatable.",
+)
 @click.option("--backups", type=PATH, help="Folder of `site backup`.")
 @click.option(
-    "--part", "parts", multiple=True, metavar="PART", help="Part that is backed up to it; repeatable."
+    "--part", "parts", multiple=True, metavar="PART", help="Part of which --backups has backups; repeatable."
 )
 @click.option("--airflow", metavar="URL", help="Airflow's API server.")
 @click.option(

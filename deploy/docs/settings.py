@@ -32,6 +32,7 @@ TYPES = {
     "Rate": "number",
     "Limit": "number (0: no limit)",
     "Command": "list of words",
+    "Port": "port",
     "PortRange": "ports FIRST-LAST",
     "VantageName": "name (a-z, 0-9, _)",
     "HostName": "host name",
@@ -60,7 +61,7 @@ def markdown() -> str:
         assert isinstance(section, type) and issubclass(section, sections.Section)
         table = f"[[{name}]]" if repeated else f"[{name}]"
         parts.append(f"## {name}\n\n`{table}`. {_description(section)}\n")
-        parts += [*_rows(section), ""]
+        parts += [*rows(section), ""]
     return "\n".join(parts)
 
 
@@ -68,7 +69,8 @@ def _description(section: type) -> str:
     return " ".join((inspect.getdoc(section) or "").split("\n\n")[0].split())
 
 
-def _rows(section: type[sections.Section]) -> Iterator[str]:
+def rows(section: type[sections.Section]) -> Iterator[str]:
+    """Yield the lines of the table of a section's settings."""
     yield "| setting | values | default | meaning |\n| --- | --- | --- | --- |"
     fields = _written(section)
     for name, field in section.model_fields.items():

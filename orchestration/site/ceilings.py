@@ -39,23 +39,31 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 class Ceilings(settings.Section):
     """Upper limits for settings from a centre; rates are per second."""
 
-    # Private and lab networks that `probe.allow_net` may name. The lab's are contacted in the lab only.
+    # Private and lab networks in `probe.allow_net` and for resolvers. The lab's are contacted only in the lab.
     networks: tuple[LabNetwork, ...] = lab.RANGES
-    # Ports of servers.
+    # Ports of servers, also in the URLs of files to download. Resolvers have port 53.
     ports: tuple[Port, ...] = (443,)
-    # New probes; `None`: the larger of scan_rate and watch_rate.
+    # New probes per second; by default the larger one of `scan_rate` and `watch_rate`.
     rate: Rate | None = None
+    # New probes per second to an address; 0 (no limit) is rejected.
     per_address_rate: float = Field(default=1, gt=0, le=1)
+    # New probes per second to a /24 or /48; 0 (no limit) is rejected.
     per_prefix_rate: float = Field(default=10, gt=0, le=10)
+    # New handshakes per second.
     handshake_rate: float = Field(default=50, gt=0, le=50)
-    # Networks that ZMap may scan from here, and the datagrams of a scan.
+    # Networks that ZMap may scan from here.
     scan_networks: tuple[ScanNetwork, ...] = ()
+    # Datagrams of a scan per second.
     network_scan_rate: float = Field(default=100, gt=0, le=100)
+    # New TCP connections per second of a survey of options.
     tcp_options_rate: float = Field(default=100, gt=0, le=100)
+    # Queries per second to a resolver.
     resolver_rate: float = Field(default=200, gt=0, le=200)
-    # A download's size; whether downloads and complete handshakes are permitted.
+    # Bytes per download.
     download_bytes: int = Field(default=10_485_760, ge=1, le=10_485_760)
+    # Whether downloads are permitted here.
     downloads: bool = True
+    # Whether complete handshakes are permitted here.
     handshakes: bool = True
 
 

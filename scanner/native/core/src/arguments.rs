@@ -91,7 +91,7 @@ pub struct SendingArguments {
     #[arg(long, value_name = "TEXT", value_parser = contact)]
     pub contact: Option<String>,
 
-    /// Network that may be probed without contact (repeatable); only inside loopback, RFC 1918, fc00::/7,
+    /// Network that may be probed without --contact (repeatable); only inside loopback, RFC 1918, fc00::/7,
     /// 198.18.0.0/15, 2001:db8::/32
     #[arg(long, value_name = "CIDR")]
     pub allow_net: Vec<String>,

@@ -25,7 +25,7 @@ Example:
   firstflight probe --targets targets.csv --rate 500 --contact 'research@example.org' \\
     --blocklist blocklist.txt > probes.jsonl
 
-Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
+Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable \
 input or records that cannot be written; 130 interrupted, finished probes are recorded."
 )]
 pub struct Options {

@@ -28,7 +28,7 @@ Example:
   firstflight handshake --targets targets.csv --rate 50 --contact 'research@example.org' \\
     --blocklist blocklist.txt --verify chain > handshakes.jsonl
 
-Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
+Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable \
 input or records that cannot be written; 130 interrupted, finished targets are recorded."
 )]
 pub struct Options {
@@ -37,8 +37,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", required_unless_present = "names")]
     pub targets: Option<PathBuf>,
 
-    /// Read commands about groups of targets from standard input while connecting (hold, free, refuse; see
-    /// README)
+    /// Read commands about groups of targets from standard input while connecting: hold, free, refuse
+    /// (scanner/native/handshake/README.md)
     #[arg(long)]
     pub feed: bool,
 

@@ -49,6 +49,7 @@ impl KeyShare {
 pub enum Sni {
     /// The name of the target, if it has one.
     Target,
+    /// No name.
     None,
 }
 

@@ -29,8 +29,8 @@ Example:
   firstflight resolve www.example.org
   firstflight resolve --names names.txt --resolver 192.0.2.53 --types A,AAAA,HTTPS > answers.jsonl
 
-Exit status: 0 done (a timeout is a result); 1 done, some lines of the list were rejected; 2 wrong use,
-nothing sent; 3 unreadable input, resolvers that do not answer, or records that cannot be written; 130
+Exit status: 0 done (a timeout is a result); 1 done, some lines of the list were rejected; 2 wrong use, \
+nothing sent; 3 unreadable input, resolvers that do not answer, or records that cannot be written; 130 \
 interrupted, finished names are recorded."
 )]
 pub struct Options {
@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", required_unless_present = "name")]
     pub names: Option<PathBuf>,
 
-    /// Resolver to query (repeatable): IP, IP:PORT or IP#PORT. Append ,weight=N for a larger share of the questions
+    /// Resolver to query (repeatable): IP, IP:PORT or IP#PORT. Append ,weight=N for a larger share of the queries
     /// (default: the first of /etc/resolv.conf)
     #[arg(long, value_name = "RESOLVER", value_parser = Named::parse)]
     pub resolver: Vec<Named>,
@@ -60,7 +60,7 @@ pub struct Options {
     #[command(flatten)]
     pub output: OutputArguments,
 
-    /// Questions per second to each resolver; 0 = no limit (default: 200; no limit for a --resolver in a loopback
+    /// Queries per second to each resolver; 0 = no limit (default: 200; no limit for a --resolver in a loopback
     /// or private network)
     #[arg(long, value_name = "N", value_parser = rate)]
     pub rate: Option<f64>,
@@ -74,7 +74,7 @@ pub struct Options {
     )]
     pub shards: u32,
 
-    /// Maximum number of questions in flight; the questions for a single name are always allowed
+    /// Maximum number of queries in flight; the queries for a single name are always allowed
     #[arg(
         long,
         value_name = "N",
@@ -87,7 +87,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
     pub timeout: f64,
 
-    /// Attempts per question
+    /// Attempts per query
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=10))]
     pub attempts: u8,
 
@@ -95,7 +95,7 @@ pub struct Options {
     #[arg(long)]
     pub lower_case: bool,
 
-    /// Stop the run after this many consecutive questions without an answer, if a check shows that no resolver answers
+    /// Stop the run after this many consecutive queries without an answer, if a check shows that no resolver answers
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub silence: u32,
 
@@ -112,7 +112,7 @@ pub struct Options {
     #[arg(long, value_name = "TEXT")]
     pub contact: Option<String>,
 
-    /// Network that may be contacted without contact, as in other commands; not needed for a --resolver (repeatable)
+    /// Network that may be contacted without --contact, as in other commands; not needed for a --resolver (repeatable)
     #[arg(long, value_name = "CIDR")]
     pub allow_net: Vec<String>,
 

@@ -29,11 +29,11 @@ Example:
   firstflight tcp-options --targets targets.csv --rate 100 --contact 'research@example.org' \\
     --blocklist blocklist.txt > tcp_options.jsonl
 
-Options that this machine does not offer (sysctls net.ipv4.tcp_ecn, tcp_sack, tcp_window_scaling and
-tcp_timestamps of the network namespace, each 1 to offer it) are null in all rows; the program changes none
-of them.
+Options that this machine does not offer (sysctls net.ipv4.tcp_ecn, tcp_sack, tcp_window_scaling and \
+tcp_timestamps of the network namespace, each 1 to offer it) are null in all rows; the program changes no \
+sysctl.
 
-Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
+Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable \
 input or records that cannot be written; 130 interrupted, finished targets are recorded."
 )]
 pub struct Options {
@@ -42,8 +42,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", required_unless_present = "names")]
     pub targets: Option<PathBuf>,
 
-    /// Read commands about groups of targets from standard input while connecting (hold, free, refuse; see
-    /// README)
+    /// Read commands about groups of targets from standard input while connecting: hold, free, refuse
+    /// (scanner/native/first_answer/README.md)
     #[arg(long)]
     pub feed: bool,
 
