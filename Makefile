@@ -1,65 +1,65 @@
-# Everything a person does with this tree. `make help` lists it.
+# Targets for users and developers; `make help` lists them.
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 # Tests start thousands of Python processes: each would compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
 FF := .venv/bin/firstflight
 OPENSTACK_PROVIDER := github.com/terraform-provider-openstack/terraform-provider-openstack/v3@v3.4.0
-# Clients that are packages of their own, outside of the workspace.
+# Clients that are separate packages, outside the workspace.
 APART := $(patsubst %/Cargo.toml,%,$(wildcard testbed/clients/*/Cargo.toml))
 # Each test binary runs in a separate network namespace. cargo runs outside of it, because it may fetch crates.
 RUNNER := ["$(CURDIR)/tests/isolated"]
-# The groups of tests/conftest.py that have a target of their own.
+# All groups of tests/conftest.py except those with a separate target.
 COMMON_TESTS := not testbed and not superset and not cloud and not dist and not machines and not recipes
-# Most tests wait most of the time, so more processes than cores.
+# Tests mostly wait, so there are more processes than cores.
 PYTEST := tests/isolated .venv/bin/python -m pytest -q -n 5
 CARGO_TEST := cargo --config 'target."cfg(all())".runner=$(RUNNER)' test
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo setup-downloads docs setup-site testbed-setup demo demo-downloads airflow test test-unit test-profile test-long test-lab test-site test-browser test-timing testbed-demo testbed-test superset grafana superset-test cloud-test dist dist-test deploy-test lint audit hashes bench format clean
 
-help: ## Show this list.
+help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: ## Install what tests and lint use, and build the native programs.
+setup: ## Install what tests and lint need, and build the native programs.
 	@deploy/setup.sh test
 
-setup-demo: ## Install only what `make demo` uses.
+setup-demo: ## Install only what `make demo` needs.
 	@deploy/setup.sh demo
 
-setup-downloads: ## Install what every campaign uses, with crawl and downloads, and the lab.
+setup-downloads: ## Install what a campaign needs, with crawl, downloads and the lab.
 	@deploy/setup.sh downloads
 
-setup-site: ## Install what a site uses as well: Airflow and its database.
+setup-site: ## Also install what a site needs: Airflow and its database.
 	@deploy/setup.sh site
 
-testbed-setup: ## Build the kernel of the testbed's guests into the user's cache folder, once, and programs that only they use.
+testbed-setup: ## Build the kernel of the testbed's guests and the programs that only the testbed uses, once.
 	@deploy/setup.sh testbed
 	@.venv/bin/python -m testbed.setup $(if $(filter command line,$(origin SOURCE)),--source $(SOURCE))
 
-docs: ## Build the documentation site into var/docs, without network.
+docs: ## Build the documentation site in var/docs, without network access.
 	@deploy/setup.sh docs
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 	@echo "var/docs/index.html (to search, serve it: python3 -m http.server --bind 127.0.0.1 --directory var/docs)"
 
-demo: setup-demo ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
+demo: setup-demo ## Start the lab, run a campaign, print measured and declared Table 1, and write a report.
 	@deploy/demo.sh
 
-demo-downloads: setup-downloads ## Raise the lab, crawl, ask for TCP options, download, print Tables 1 and 2 beside published values.
+demo-downloads: setup-downloads ## Start the lab, crawl, test TCP options, download, and print Tables 1 and 2 with the published values.
 	@deploy/demo_downloads.sh
 
-airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
+airflow: setup-site ## Start a whole site in the lab: Airflow, the store and four workers. Ctrl-C stops it.
 	@.venv/bin/python -m lab.site
 
-superset: ## Start Superset, the analyst's bench, on the store that FIRSTFLIGHT_STORE names; Ctrl-C ends it.
+superset: ## Start Superset on the store that FIRSTFLIGHT_STORE names. Ctrl-C stops it.
 	@deploy/setup.sh superset
 	@.venv/bin/python -m deploy.superset.start
 
-grafana: setup-demo ## Write the data source and dashboards for Grafana into var/grafana.
+grafana: setup-demo ## Write Grafana's data source and dashboards to var/grafana.
 	@rm -rf var/grafana
 	@.venv/bin/python -m reports.grafana var/grafana
 	@echo "var/grafana (deploy/grafana/README.md)"
 
-test: setup ## Run the tests: all but those of the targets *-test below, and half of those that start campaigns.
+test: setup ## Run all tests except the *-test targets below, and half of the modules that start campaigns.
 	$(CARGO_TEST) --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...
@@ -69,7 +69,7 @@ test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	$(CARGO_TEST) --quiet --release --workspace --locked
 	$(PYTEST) -m unit
 
-test-lab: setup ## Run the tests that raise the lab or servers of their own.
+test-lab: setup ## Run the tests that start the lab or their own servers.
 	$(PYTEST) -m lab
 
 test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL.
@@ -78,44 +78,44 @@ test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL
 test-browser: setup ## Run the tests that open pages in a browser.
 	$(PYTEST) -m browser
 
-test-profile: setup ## Run every test of `make test` in Python, and print the CPU time by folder and of the costliest tests.
+test-profile: setup ## Run the Python tests of `make test`, and print the CPU time of each folder and of the costliest tests.
 	$(PYTEST) --half -p tests.cpu_profile -m "$(COMMON_TESTS)"
 
-test-long: setup ## Run what takes too long for each change: all kill moments, soak, timing, dist, deploy ... (GROUP=NAME: one).
+test-long: setup ## Run the tests that are too slow for each change; GROUP=NAME runs one group.
 	@.venv/bin/python -m tests.long $(addprefix --group=,$(GROUP))
 
-test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, ABREAST at a time, beside LOOPS busy loops.
+test-timing: setup ## Repeat the tests that depend on a clock: ROUNDS times, ABREAST at a time, with LOOPS busy loops.
 	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0) $(or $(ABREAST),1)
 
-testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated time, beside the published values.
+testbed-demo: setup testbed-setup ## Measure Figure 5 for three clients in simulated time, and print the published values next to it.
 	.venv/bin/firstflight testbed run iack-ttfb --seeds 10 --jobs 2 --resume --cells aioquic-aioquic,ngtcp2-aioquic,quic-go-aioquic
 	.venv/bin/firstflight testbed show iack-ttfb
 
-testbed-test: setup testbed-setup ## Run the tests in simulated time, and those of programs that testbed-setup builds.
+testbed-test: setup testbed-setup ## Run the tests in simulated time, and the tests of programs that testbed-setup builds.
 	for client in $(APART); do \
 		(cd $$client && cargo clippy --quiet --release --all-targets --locked --target-dir ../../../target -- -D warnings \
 			&& $(CARGO_TEST) --quiet --release --locked --target-dir ../../../target) || exit; \
 	done
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
 
-superset-test: setup ## Install Superset, import the bench's assets, open its dashboard in Chromium.
+superset-test: setup ## Install Superset, import the generated assets, and open the dashboard in Chromium.
 	@deploy/setup.sh superset
 	tests/isolated .venv/bin/python -m pytest -q -m superset tests/superset
 
-cloud-test: setup ## Build OpenTofu and a provider, unpack cloud-init, and let them check deploy/cloud.
+cloud-test: setup ## Check deploy/cloud with OpenTofu, a provider and cloud-init, which this builds or unpacks.
 	@mkdir -p target/tofu
 	deploy/cloud/check/cloud_init.sh target/cloud-init
 	cd deploy/cloud/check && go build -trimpath -o ../../../target/tofu/ github.com/opentofu/opentofu/cmd/tofu
 	GOBIN=$(CURDIR)/target/tofu go install -trimpath $(OPENSTACK_PROVIDER)
 	tests/isolated .venv/bin/python -m pytest -q -m cloud tests/cloud
 
-dist: setup ## Build what machines install instead of a checkout into dist/: wheels, static programs, checksums, SBOM.
+dist: setup ## Build dist/ for machines without a checkout: wheels, static programs, checksums, SBOM.
 	@.venv/bin/python -m deploy.dist
 
-dist-test: dist ## Install dist/ without network and compilers, and run what is installed.
+dist-test: dist ## Install dist/ without network or compilers, and run the programs.
 	tests/isolated .venv/bin/python -m pytest -q -m dist tests/dist
 
-deploy-test: dist ## Install a site from dist/ on machines of systemd-nspawn by the playbook, and break it (root).
+deploy-test: dist ## Install a site from dist/ on systemd-nspawn machines with the playbook, and test failures (as root).
 	@deploy/setup.sh machines
 	unshare --mount --pid --fork --kill-child --mount-proc .venv/bin/python -m pytest -q -x -p no:xdist -m machines tests/machines
 
@@ -131,22 +131,22 @@ lint: setup ## Check style, types, imports between folders, words, and the nativ
 	cd lab/stacks/quic-go && test -z "$$(gofmt -l .)"
 	cd deploy/grafana/check && test -z "$$(gofmt -l .)"
 
-audit: setup ## Hold pinned dependencies against the vulnerability database in FIRSTFLIGHT_ADVISORIES.
+audit: setup ## Compare the pinned dependencies with the vulnerability database in FIRSTFLIGHT_ADVISORIES.
 	@.venv/bin/python deploy/audit.py
 
-# Lists of requirements name everything, so nothing is resolved.
-hashes: setup ## Write deploy/hashes, with which pip compares what it downloads, after a change of requirements*.txt.
+# The lists of requirements are complete, so pip resolves no dependencies.
+hashes: setup ## After a change of requirements*.txt, write deploy/hashes, which pip compares with its downloads.
 	for file in requirements*.txt; do \
 		.venv/bin/uv pip compile --quiet --no-deps --universal --generate-hashes --no-header --no-annotate --python-version 3.11.2 \
 			--output-file deploy/hashes/$$file $$file || exit; \
 	done
 
-# Measured as machines run it.
+# As in `make dist`.
 bench: export CARGO_PROFILE_RELEASE_LTO := thin
-bench: setup ## Measure speed and size, each with how it was measured.
+bench: setup ## Measure speed and size, and print how each was measured.
 	.venv/bin/python -m bench
 
-format: ## Put all code into the project's style.
+format: ## Format all code.
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	cargo fmt --all
@@ -154,6 +154,6 @@ format: ## Put all code into the project's style.
 	cd lab/stacks/quic-go && gofmt -w .
 	cd deploy/grafana/check && gofmt -w .
 
-clean: ## Remove what was built and measured, with the store, runs and fetched lists in var.
+clean: ## Remove target, dist, the virtual environments, and var with the store and all runs.
 	-@[ -x $(FF) ] && $(FF) lab down
 	rm -rf target var dist .venv .venv-superset
