@@ -39,8 +39,8 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 class Ceilings(settings.Section):
     """Upper limits for settings from a centre; rates are per second."""
 
-    # Private and lab networks in `probe.allow_net` and for resolvers. The lab's networks are contacted only in
-    # the lab.
+    # Private and lab networks in `probe.allow_net` and for resolvers. The lab's networks are contacted only
+    # in the lab.
     networks: tuple[LabNetwork, ...] = lab.RANGES
     # Ports of servers, also in the URLs of files to download. Resolvers have port 53.
     ports: tuple[Port, ...] = (443,)
