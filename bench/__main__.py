@@ -25,6 +25,7 @@ MEASUREMENTS = {
     "real_time": "the testbed: cells in simulated time and in real time over the lab's link",
     "known_stacks": "the handshake engine: names of the testbed's stacks, with drawn settings, as a table",
     "ack_cost": "the testbed: CPU time of acknowledgements in real time, ratio 2 against 10",
+    "stack_delays": "the testbed's servers: the time between ACK and ServerHello, in real time",
     "lab": "times over the lab: timestamps of prober, captures and link compared with each other",
     "scale": "costs of many names, vantage points and years, calculated from a million names",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",

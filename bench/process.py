@@ -119,3 +119,14 @@ def resident_mb(pid: int) -> float:
 def load() -> str:
     """Return the number of cores and the load, for display."""
     return f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f}"
+
+
+def run_first() -> None:
+    """Run this process, and all that it starts, before the machine's other processes (SCHED_FIFO).
+
+    SystemExit if this user may not do so.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError as error:
+        raise SystemExit("this user may not use SCHED_FIFO: leave --realtime out, or run as root") from error

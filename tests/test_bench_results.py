@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from bench.campaigns.cost_table import StageRow
 from bench.engines import kernel_alone
 from bench.engines.kernel_alone import KernelAlone
 from bench.storing import dashboard, database, query_lines
-from bench.testbeds import ack_cost, real_time
+from bench.testbeds import ack_cost, real_time, stack_delays
 from deploy.docs import result_table
 from deploy.docs import results as pages
 from testbed.experiment.cell import Cell
 from testbed.trials.block import TrialBlock
 from tests.test_ack_cost_bench import ROUNDS
+from tests.test_stack_delays_bench import BLOCKS
 
 VERSIONS = {"software": {"chdb": ["4.4.0"]}}
 COUNTS = {
@@ -172,6 +174,12 @@ def ack_costs() -> list[results.Line]:
     return ack_cost.result(ROUNDS, ack_cost.costs(ROUNDS))[0]
 
 
+def delays() -> list[results.Line]:
+    found = stack_delays.delay("quic-go", "ecdsa_p256", "1.2", BLOCKS)
+    none = stack_delays.StackDelay("quiche-sf", "ecdsa_p256", no_ack_to_sh=stack_delays.NOT_BUILT)
+    return [asdict(line) for line in (found, none)]
+
+
 LINES: dict[str, tuple[Callable[[], Sequence[results.Line]], set[str]]] = {
     ack_cost.RESULT: (ack_costs, {"received", "rounds"}),
     campaign.RESULT: (campaigns, set()),
@@ -180,6 +188,7 @@ LINES: dict[str, tuple[Callable[[], Sequence[results.Line]], set[str]]] = {
     kernel_alone.RESULT: (kernel, set()),
     mutants.RESULT: (lambda: mutant_counts.lines(COUNTS, dict.fromkeys(COUNTS, 200)), set()),
     real_time.RESULT: (compared, {"experiment", "cell", "rtt_ms", "late_p99_us"}),
+    stack_delays.RESULT: (delays, set()),
     stage_memory.RESULT: (memory, set()),
 }
 

@@ -7,7 +7,6 @@ line after each transfer. Client and servers stay up, so that no transfer contai
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -32,7 +31,7 @@ def main() -> None:
     """Run the job in job.json."""
     job = json.loads(Path("job.json").read_text(encoding="utf-8"))
     if job["realtime"]:
-        _run_first()
+        process.run_first()
     cells = {ratio: Cell.model_validate({**job["cell"], "ack_ratio": ratio}) for ratio in job["ratios"]}
     # Without a body, the path has no setting of the whole machine.
     for command in path.commands(Cell.model_validate({**job["cell"], "body_bytes": 0}), delayed=False):
@@ -63,14 +62,6 @@ def main() -> None:
     client.close()
     for server, _ in servers.values():
         server.kill()
-
-
-def _run_first() -> None:
-    """Run this process, and all that it starts, before the machine's other processes."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    except PermissionError as error:
-        raise SystemExit("this user may not use SCHED_FIFO: leave --realtime out, or run as root") from error
 
 
 def _limit(rate_mbit: float) -> None:
