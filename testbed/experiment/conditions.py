@@ -44,6 +44,7 @@ NAMES = {
     "ack_delay_ms": "Requested maximum delay of an ACK [ms]",
     "ack_reordering": "Requested response to reordering",
     "client_qlog": "The client writes its own log (qlog)",
+    "server_qlog": "The server writes its own log (qlog)",
     "server_log": "The server writes launch times and windows",
 }
 """Words for each field in a cell, in a page's order."""

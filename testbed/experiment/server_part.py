@@ -37,6 +37,7 @@ class ServerPart(BaseModel):
     server_log: bool = Field(
         default=False, description="The server logs launch times and its congestion window."
     )
+    server_qlog: bool = Field(default=False, description="The server writes its own log (qlog).")
 
     @model_validator(mode="after")
     def _has_room_for_its_keys(self) -> Self:

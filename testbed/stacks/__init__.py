@@ -27,6 +27,7 @@ resumes     true: its client resumes the session of the request before, if the r
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
 gso_segments  true: its server can fill buffers with a given number of datagrams
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
+server_qlog  true: its server does the same
 logging     the program that writes qlog files, if the client is built without qlog
 launch_times  true: its server sets the time at which fq and etf send each datagram, including datagrams
             sent as one
@@ -94,6 +95,7 @@ class StackFile(BaseModel):
     launch_times: bool = False
     server_log: bool = False
     qlog: bool = False
+    server_qlog: bool = False
     polls: bool = False
     not_with: Mapping[str, str] = {}
     unavailable: str | None = None

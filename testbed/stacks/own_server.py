@@ -3,10 +3,11 @@
 python -m testbed.stacks.own_server COMMAND... --config FILE
 
 In COMMAND, {ip}, {port}, {key} and {chain} (PEM files), {htdocs}, {congestion_control}, {mode} (`iack` or
-`wait`) and {delay_us} come from the configuration; {folder} is the folder of FILE. An argument {no_gso}TEXT
-is TEXT; it is dropped if the server may use GSO. {retry}TEXT is TEXT if the server sends Retry packets, else
-it is dropped. An argument {file}TEXT is the path of a file with TEXT. The
-response's body is the file index.html in {htdocs}. Prints READY when the server listens.
+`wait`) and {delay_us} come from the configuration; {folder} is the folder of FILE. {log} is the folder for
+the server's logs; arguments with {log} are dropped if the environment does not set QLOGDIR. An argument
+{no_gso}TEXT is TEXT; it is dropped if the server may use GSO. {retry}TEXT is TEXT if the server sends Retry
+packets, else it is dropped. An argument {file}TEXT is the path of a file with TEXT. The response's body is
+the file index.html in {htdocs}. Prints READY when the server listens.
 This process then becomes the server, which writes its output to standard error.
 """
 
@@ -25,7 +26,7 @@ from testbed.stacks.own_program import filled
 DEFAULT = "cubic"
 """The default congestion control of cells."""
 _LISTENS_S = 50.0
-_NO_GSO, _RETRY, _FILE = "{no_gso}", "{retry}", "{file}"
+_NO_GSO, _RETRY, _FILE, _LOG = "{no_gso}", "{retry}", "{file}", "{log}"
 _MODES = {"retry": "wait", "retry_iack": "iack"}
 """The mode of the server after a Retry."""
 _LISTENING = "0A"
@@ -49,6 +50,7 @@ def names(configuration: dict[str, Any], folder: Path) -> dict[str, str]:
         "folder": str(folder),
         "mode": _MODES.get(endpoint["mode"], endpoint["mode"]),
         "delay_us": str(endpoint["delay_us"]),
+        "log": os.environ.get("QLOGDIR", ""),
         "congestion_control": configuration.get("transport", {}).get("congestion_control", DEFAULT),
     }
 
@@ -65,7 +67,7 @@ def argv(command: list[str], configuration: dict[str, Any], folder: Path) -> lis
             file = folder / "server.conf"
             file.write_text(filled(argument.removeprefix(_FILE), **given), encoding="utf-8")
             filled_in.append(str(file))
-        elif not argument.startswith(tuple(dropped)):
+        elif not argument.startswith(tuple(dropped)) and (given["log"] or _LOG not in argument):
             filled_in.append(filled(argument.removeprefix(_NO_GSO).removeprefix(_RETRY), **given))
     return filled_in
 

@@ -39,7 +39,7 @@ SEEDING = (
     *("drop_second_flight", "reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
     *("body_bytes", "congestion_control", "ack_ratio", "ack_delay_ms", "ack_reordering"),
     *("named", "client_qlog", "server_log", "ack_ratio_later", "ack_ratio_later_after"),
-    *("handshake", "gso_segments"),
+    *("handshake", "gso_segments", "server_qlog"),
 )
 """A cell's fields in the order of a seed's text. Add new fields at the end, and to `_ADDED`."""
 _ADDED = (
@@ -47,6 +47,7 @@ _ADDED = (
     *("netem_loss_to_client_percent", "netem_loss_to_server_percent"),
     *("reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
     *("ack_ratio_later", "ack_ratio_later_after", "handshake", "gso_segments"),
+    "server_qlog",
 )
 """Fields that are in a seed's text only if they differ from their defaults."""
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")

@@ -48,6 +48,9 @@ def main() -> None:
         for file in sorted(folder.iterdir()):
             if file.suffix in {".jsonl", ".pcap", ".keys", ".log", ".qlog", ".sqlog", ".csv"}:
                 shutil.copyfile(file, Path(file.name))
+        # A server may write a log later than the client, so its name does not depend on the trial.
+        for file in sorted(folder.glob(f"{block_files.SERVER_LOGS}/*")):
+            shutil.copyfile(file, Path(f"server-{file.name}"))
 
 
 def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:

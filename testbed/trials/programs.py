@@ -106,9 +106,14 @@ def server(job: dict[str, Any], cell: Cell, folder: Path, port: int = path.PORT)
     )
     file = folder / "server.json"
     file.write_text(json.dumps({**configuration, "port": port}), encoding="utf-8")
+    environment = dict(os.environ)
+    if cell.server_qlog:
+        logs = folder / block_files.SERVER_LOGS
+        logs.mkdir()
+        environment["QLOGDIR"] = str(logs)
     with (folder / "server.log").open("wb") as log:
         argv = [*namespace_prefix(path.SERVER), *job["server"], "--config", str(file)]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0, env=environment)
     if _line(process, _READY_S).strip() != b"READY":
         raise SystemExit("the server does not listen: see server.log")
     return process

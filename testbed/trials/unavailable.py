@@ -25,6 +25,8 @@ def why(cell: Cell) -> str | None:
         return f"the client {cell.client} resumes no sessions here"
     if cell.client_qlog and not client.qlog:
         return f"the client {cell.client} writes no qlog"
+    if cell.server_qlog and not server.server_qlog:
+        return f"the server {cell.server} writes no qlog"
     return _answer(cell, server) or _sending(cell, server) or _acknowledgements(cell, server)
 
 

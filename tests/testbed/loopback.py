@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,13 @@ def answer(
     max_bytes: int = 1 << 30,
     environment: Mapping[str, str] | None = None,
     logged: bool = False,
+    server_environment: Mapping[str, str] | None = None,
+    before_end: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Return a client's answer to a request from a server that is configured so.
 
     It trusts the authority of `folder`; `environment` is added to the client's. `logged`: by the client that
-    writes a log.
+    writes a log. `before_end` is called after the answer, while the server runs.
     """
     file = folder / "server.json"
     file.write_text(json.dumps(given), encoding="utf-8")
@@ -67,7 +69,8 @@ def answer(
     }
     program = stacks.find(client).client_command(logged=logged)
     argv = [*stacks.find(server).server_command(), "--config", str(file)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as running:
+    settings = {**os.environ, **(server_environment or {})}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=settings) as running:
         try:
             assert running.stdout is not None and running.stdout.readline().strip() == b"READY"
             done = subprocess.run(
@@ -79,6 +82,7 @@ def answer(
                 check=False,
                 timeout=180,
             )
+            before_end()
         finally:
             running.kill()
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[1])

@@ -142,6 +142,7 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
         if "client" in each_experiment.vary and name not in (
             "iack-browsers",
             "iack-half-hello",
+            "iack-server-estimate",
             "certificate-limit",
         ):
             clients = {

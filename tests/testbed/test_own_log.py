@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dissector.qlog import read
 from firstflight.errors import InputError
-from testbed.measures import pto_logged, rtt_updates
+from testbed.measures import pto_logged, rtt_updates, server_estimate
 from testbed.measures.rtt_updates import Log, Logged
+from testbed.measures.server_estimate import Estimates
 from testbed.trials import block
 from tests.dissect.test_qlog_read import FIRST, SECOND, event, sequence
+from tests.testbed import loopback
 from tests.testbed.experiments import find
+from tests.waiting import until
 
 ODCID = "8394c8f03e515708"
 CONNECTION = {"odcid": ODCID, "rtt_samples": 5, "pto_series_us": "[30000, 31000]"}
@@ -83,6 +88,73 @@ def test_cells_without_a_log_keep_their_seeds() -> None:
 def test_a_client_without_logs_is_unavailable() -> None:
     cell = find("ack-ratio").cells()[0].model_copy(update={"client_qlog": True, "client": "quinn"})
     assert block.blocks("x", cell, 1)[0].unavailable() == "the client quinn writes no qlog"
+
+
+def test_a_server_without_logs_is_unavailable() -> None:
+    cell = find("ack-ratio").cells()[0].model_copy(update={"server_qlog": True})
+    assert block.blocks("x", cell, 1)[0].unavailable() == "the server quinn writes no qlog"
+
+
+@pytest.mark.parametrize("server", ["aioquic", "ngtcp2-gnutls", "quic-go"])
+def test_a_server_writes_the_log_of_its_connection(tmp_path: Path, server: str) -> None:
+    """`firstflight qlog-metrics` reads it: the first RTT sample on loopback, seen by the server."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+
+    def rows() -> list[dict[str, Any]]:
+        with contextlib.suppress(InputError):
+            return [row for path in logs.iterdir() for row in read.metrics(path)]
+        return []
+
+    given = loopback.configuration(tmp_path, server)
+    environment = {"QLOGDIR": str(logs)}
+    found = loopback.answer(
+        tmp_path,
+        "quic-go",
+        server,
+        given,
+        server_environment=environment,
+        before_end=lambda: until(rows, "no log"),
+    )
+    assert found["end"] == "complete"
+    assert len([*logs.iterdir()]) == 1 and rows()[0]["side"] == "server"
+    assert rows()[0]["odcid"] is not None and rows()[0]["smoothed_rtt_us"] > 0
+
+
+def test_a_log_counts_if_its_connection_does(tmp_path: Path) -> None:
+    """A log of another connection, or without a sample, is not counted; a damaged one is named."""
+    folder = tmp_path / "cell" / "0001-0002"
+    folder.mkdir(parents=True)
+    sequence(folder / "server-a.sqlog", FIRST, SECOND)
+    sequence(folder / "server-b.sqlog")
+    sequence(folder / "client-0001.sqlog", FIRST)
+    rows, damaged = server_estimate.first_estimates([folder], "server", {ODCID})
+    assert ([row["qlog_file"] for row in rows], damaged) == (["server-a.sqlog"], [])
+    assert rows[0]["number"] == 1
+    (folder / "server-c.qlog").write_text("{}")
+    rows, damaged = server_estimate.first_estimates([folder], "server", {"00"})
+    assert rows == []
+    assert damaged == [
+        "cell/0001-0002/server-c.qlog: it has no traces: it is not a qlog file, or has another version"
+    ]
+
+
+def test_both_sides_have_a_line() -> None:
+    line = Estimates(
+        *("quic-go", "1", "aioquic", "2", "iack", 9, 20, 2, 2, 2, 1),
+        *(9.3, 9.5, 27.9, 28.5, "cell/0001-0002/server-c.qlog: it has no traces"),
+    )
+    lost = dataclasses.replace(line, client="tquic", done=0)
+    text = server_estimate.summary(find("iack-server-estimate"), [line, lost]).text(terminal=False)
+    (found,) = (row.split() for row in text.splitlines() if row.startswith("quic-go "))
+    assert found == ["quic-go", "aioquic", "iack", "9", "9.3", "9.5", "27.9", "28.5", "2/2", "1/2"]
+    assert "quic-go with aioquic: cell/0001-0002/server-c.qlog: it has no traces." in text
+    assert "tquic with aioquic" in text
+    (panel,) = server_estimate.panels([line])
+    assert [series.points for series in panel.series] == [
+        (("quic-go, aioquic, iack", 27.9),),
+        (("quic-go, aioquic, iack", 28.5),),
+    ]
 
 
 def test_the_gain_of_the_first_timeout_is_computed_from_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:

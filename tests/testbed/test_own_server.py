@@ -36,6 +36,14 @@ def configuration(folder: Path, port: int = 44_331, **more: Any) -> dict[str, An
     return {**made, "port": port, "endpoints": [{**made["endpoints"][0], "ip": "127.0.0.1"}]}
 
 
+def test_arguments_with_a_log_need_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, given = ["server", "--qlog-dir={log}", "{ip}"], configuration(tmp_path)
+    monkeypatch.delenv("QLOGDIR", raising=False)
+    assert own_server.argv(command, given, tmp_path) == ["server", "127.0.0.1"]
+    monkeypatch.setenv("QLOGDIR", "/logs")
+    assert own_server.argv(command, given, tmp_path) == ["server", "--qlog-dir=/logs", "127.0.0.1"]
+
+
 @pytest.mark.parametrize(
     ("more", "control", "body"),
     [

@@ -4,12 +4,14 @@ docs/reference/lab-hosts.md describes the file. The modes are as in lab/stacks/q
 aioquic's instant ACK is a small datagram, and all endpoints of an address send Retry packets or none does.
 With an empty `alpn`, the server selects no protocol. With `hq-interop`, it uses HTTP/0.9 and answers every
 request with the content, or with an empty line without content. It prints `READY` when every address is
-bound and runs until killed.
+bound and runs until killed. It writes a qlog file of each connection into the folder QLOGDIR, if the
+environment sets it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
 import sys
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
 from aioquic.quic.connection import NetworkAddress
 from aioquic.quic.events import HandshakeCompleted, ProtocolNegotiated, QuicEvent, StreamDataReceived
+from aioquic.quic.logger import QuicFileLogger
 from aioquic.quic.packet import QuicHeader, QuicPacketType, encode_quic_version_negotiation, pull_quic_header
 from pydantic import ValidationError
 
@@ -207,6 +210,8 @@ class EdgeServer(asyncio.DatagramProtocol):
 
 def _configuration(files: CertificateFiles | None) -> QuicConfiguration:
     configuration = QuicConfiguration(alpn_protocols=["h3"], is_client=False, idle_timeout=IDLE_S)
+    if logs := os.environ.get("QLOGDIR"):
+        configuration.quic_logger = QuicFileLogger(logs)
     if files is not None:
         configuration.load_cert_chain(files.chain, files.key)
     return configuration

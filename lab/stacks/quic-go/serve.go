@@ -11,6 +11,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/qlog"
 )
 
 const (
@@ -60,6 +61,8 @@ func listen(c *config, certificates map[string]*tls.Certificate) error {
 		listener, err := (&quic.Transport{Conn: conn}).Listen(settings, &quic.Config{
 			HandshakeIdleTimeout: idle,
 			MaxIdleTimeout:       idle,
+			// Writes into the folder QLOGDIR if the environment variable is set.
+			Tracer: qlog.DefaultConnectionTracer,
 		})
 		if err != nil {
 			return fmt.Errorf("cannot listen on UDP %s: %w", address, err)

@@ -17,10 +17,12 @@ SENT = "sender.pcap"
 KEYS = "path.keys"
 SENDER_LOG = "sender.jsonl"
 """The server's log of datagrams and windows."""
+SERVER_LOGS = "server-logs"
+"""The folder in a guest for the server's qlog files; a block has them as server-NAME."""
 TRIALS = "trials.jsonl"
 """The guest's records of trials."""
 RESULTS = (TRIALS, "*.pcap", "*qlog", SENDER_LOG)
-"""Files that a second run repeats byte for byte: trials, captures, logs of clients and of the server."""
+"""Files that a second run repeats byte for byte: trials, captures, logs of clients and servers."""
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
