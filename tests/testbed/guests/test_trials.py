@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from cli.lab.testbed import command
 from firstflight.errors import UsageError
 from testbed import experiment_files, measures, stacks
-from testbed.measures import ack_asymmetry, rtt_updates
+from testbed.measures import ack_asymmetry, rtt_updates, server_estimate
 from testbed.measures.gains import gain
 from testbed.trials import compare_runs, series
 from testbed.trials.captures import captured_packets
@@ -341,6 +341,28 @@ def test_clients_write_their_own_logs(tmp_path: Path) -> None:
         assert client_logs.updates is not None and client_logs.samples is not None
         assert 1 <= client_logs.updates <= client_logs.samples + 1, client_logs
         assert client_logs.pto_ms == pytest.approx(client_logs.rfc_pto_ms, rel=0.02), client_logs
+
+
+def test_servers_write_their_own_logs(tmp_path: Path) -> None:
+    """An instant ACK takes the certificate's delay out of the client's first sample.
+
+    The server's sample never contains it, but the server aioquic makes its flight 5 ms before it sends it.
+    """
+    held = (
+        'client = "quic-go"\nrtt_ms = 9\ncertificate_delay_ms = 20\nclient_qlog = true\nserver_qlog = true\n'
+    )
+    vary = 'server = ["aioquic", "quic-go"]\nanswering = ["wfc", "iack"]\n'
+    scenario = tmp_path / "logs.toml"
+    scenario.write_text(f'title = "logs"\nmeasure = "server_estimate"\n[held]\n{held}[vary]\n{vary}')
+    run(tmp_path, f"--scenario={scenario}", "--seeds", "2")
+    experiment, rows = experiment_files.read(scenario), series.rows(tmp_path, "logs")
+    found = server_estimate.cells(experiment, tmp_path / "logs", rows)
+    assert len(found) == 4
+    for line in found:
+        assert (line.client_logs, line.server_logs, line.damaged) == (2, 2, None), line
+        assert line.client_rtt_ms == pytest.approx(30 if line.answering == "wfc" else 9, abs=2), line
+        early = line.server == "aioquic" and line.answering == "iack"
+        assert line.server_rtt_ms == pytest.approx(14 if early else 9, abs=2), line
 
 
 def test_a_server_writes_launch_times_that_fq_keeps(tmp_path: Path) -> None:
