@@ -146,7 +146,7 @@ def test_both_sides_have_a_line() -> None:
     )
     lost = dataclasses.replace(line, client="tquic", done=0)
     text = server_estimate.summary(find("iack-server-estimate"), [line, lost]).text(terminal=False)
-    (found,) = (row.split() for row in text.splitlines() if row.startswith("quic-go "))
+    (found,) = (row.split() for row in text.splitlines() if row.startswith("quic-go  aioquic"))
     assert found == ["quic-go", "aioquic", "iack", "9", "9.3", "9.5", "27.9", "28.5", "2/2", "1/2"]
     assert "quic-go with aioquic: cell/0001-0002/server-c.qlog: it has no traces." in text
     assert "tquic with aioquic" in text
