@@ -66,7 +66,7 @@ LAB = (
     *("tests/crawl_files/", "tests/lab_crawl/", "tests/download/", "tests/optout/"),
     *("tests/handshake/", "tests/differential/test_handshakes.py", "tests/dissect/test_prober_agrees.py"),
     *("tests/crawl/test_fetched.py", "tests/crawl/test_lab_answers.py"),
-    *("tests/dashboard/test_live.py", "tests/tcp_options/test_stage.py"),
+    *("tests/dashboard/test_live.py", "tests/tcp_options/test_stage.py", "tests/test_stack_delays_bench.py"),
 )
 
 
