@@ -30,6 +30,7 @@ from firstflight.system import files
 from reports.numbers import spread
 from reports.numbers.spread import Spread
 from testbed import stacks
+from testbed.choices import HTTP
 from testbed.trials import real_time
 
 RESULT = "ack-cost"
@@ -148,8 +149,8 @@ def measure(
             "rounds": rounds,
             "client": stack.client_command(logged=False),
             "server": stack.server_command(),
-            "http": stack.http,
-            "alpn": stack.alpn,
+            "http": HTTP[stack.protocol(None)],
+            "alpn": stack.protocol(None),
             "launch_times": False,
             "realtime": realtime,
             "timeout_s": _TRANSFER_LIMIT_S,

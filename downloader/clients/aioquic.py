@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h0.connection import H0_ALPN, H0Connection
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
@@ -62,7 +63,7 @@ class _Transfer(QuicConnectionProtocol):
         self.request = request
         self.begun = time.monotonic_ns()
         self.over: asyncio.Future[tuple[str, str | None]] = asyncio.get_running_loop().create_future()
-        self.http: H3Connection | None = None
+        self.http: H0Connection | H3Connection | None = None
         self.tls_us: int | None = None
         self.first_byte_us: int | None = None
         self.verified: bool | None = None
@@ -108,7 +109,7 @@ class _Transfer(QuicConnectionProtocol):
     def _ask(self) -> None:
         request = self.request
         authority = request.host if request.port == 443 else f"{request.host}:{request.port}"
-        self.http = H3Connection(self._quic)
+        self.http = H0Connection(self._quic) if _is_plain(request) else H3Connection(self._quic)
         self.http.send_headers(
             self._quic.get_next_available_stream_id(),
             [
@@ -161,10 +162,15 @@ class _Transfer(QuicConnectionProtocol):
             self.over.set_result((end, detail))
 
 
+def _is_plain(request: Request) -> bool:
+    """Return whether a request uses HTTP/0.9, whose answer is only a body."""
+    return request.http == "0.9"
+
+
 async def download(request: Request, keys: TextIO) -> ClientAnswer:
     """Do one transfer. Never raise due to a server's behaviour."""
     configuration = QuicConfiguration(
-        alpn_protocols=H3_ALPN,
+        alpn_protocols=H0_ALPN if _is_plain(request) else H3_ALPN,
         is_client=True,
         server_name=request.host,
         max_data=CONNECTION_WINDOW,

@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS ${database}.testbed_trial ${on_cluster}
     server_version LowCardinality(Nullable(String)),
     server_build LowCardinality(Nullable(String)),
     answering Enum8('iack' = 1, 'wfc' = 2),
+    alpn LowCardinality(Nullable(String)),
     rtt_ms Float64,
     delay_to_server_ms Nullable(Float64),
     rate_mbit Float64,

@@ -3,6 +3,7 @@ SELECT
     replaceOne(cell, concat('-', toString(answering), '-'), '-') AS pair,
     server,
     client,
+    alpn,
     rtt_ms,
     delay_to_server_ms,
     rate_mbit,
@@ -43,12 +44,12 @@ SELECT
 FROM ${database}.testbed_trial
 WHERE {experiment:String} = '' OR experiment = {experiment:String}
 GROUP BY
-    experiment, pair, server, client, rtt_ms, delay_to_server_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets,
+    experiment, pair, server, client, alpn, rtt_ms, delay_to_server_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets,
     queue_bytes, certificate_bytes, certificate_key, certificate_delay_ms, loss_percent, netem_loss_to_client_percent,
     netem_loss_to_server_percent, drop_second_flight, reorder_percent, reorder_ms, body_bytes, qdisc, gso, gso_paced, congestion_control,
     ack_policy, handshake
 ORDER BY
-    experiment, server, rtt_ms, client, delay_to_server_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets,
+    experiment, server, rtt_ms, client, alpn, delay_to_server_ms, rate_mbit, rate_to_server_mbit, queue_packets, queue_to_server_packets,
     queue_bytes, certificate_bytes, certificate_key, certificate_delay_ms, loss_percent, netem_loss_to_client_percent,
     netem_loss_to_server_percent, drop_second_flight, reorder_percent, reorder_ms, body_bytes, qdisc, gso, gso_paced, congestion_control,
     ack_policy, handshake, pair

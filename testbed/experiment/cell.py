@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from testbed.choices import Answering
+from testbed.choices import Answering, Protocol
 from testbed.experiment.ack_part import AckPart
 from testbed.experiment.path_part import PathPart
 from testbed.experiment.server_part import ServerPart
@@ -34,6 +34,10 @@ class Cell(AckPart, ServerPart, PathPart):
         description="The server's first answer: instant ACK, or wait for certificate (ACK and ServerHello in "
         "one datagram)."
     )
+    alpn: Protocol | None = Field(
+        default=None,
+        description="Application protocol (ALPN): h3, or hq-interop for HTTP/0.9; by default the client's.",
+    )
     named: tuple[Named, ...] = Field(default=(), description="Further fields that the cell's name contains.")
     client_qlog: bool = Field(default=False, description="The client writes its own log (qlog).")
 
@@ -46,6 +50,8 @@ class Cell(AckPart, ServerPart, PathPart):
         name = f"{self.client}-{self.server}-{self.answering}-{self.rtt_ms:g}ms"
         if self.handshake != "full":
             name += f"-{self.handshake}"
+        if self.alpn is not None:
+            name += f"-{self.alpn.replace('/', '-')}"
         more = {
             "{:g}ms-up": self.delay_to_server_ms,
             "{:g}up": self.rate_to_server_mbit,

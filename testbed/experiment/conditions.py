@@ -11,6 +11,7 @@ NAMES = {
     "client": "Client",
     "server": "Server",
     "answering": "Answer (iack: instant ACK; wfc: wait for certificate)",
+    "alpn": "Application protocol (ALPN)",
     "rtt_ms": "RTT [ms]",
     "delay_to_server_ms": "Delay to the server, of the RTT [ms]",
     "rate_mbit": "Rate to the client [Mbit/s]",
@@ -51,6 +52,7 @@ NAMES = {
 # Text for fields that a cell does not set.
 _SAME = {
     "delay_to_server_ms": "half",
+    "alpn": "the client's",
     "rate_to_server_mbit": "as to the client",
     "queue_to_server_packets": "as to the client",
     "congestion_control": "the server's own",

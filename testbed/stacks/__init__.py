@@ -14,8 +14,9 @@ version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} if installed,
             or {libcurl = LIBRARY} for a library that libcurl is built with; `lock`: the lock file with the
             crate, if it is not the workspace's. Stacks with `source` or `packaged` report their version
-alpn        the client's protocol; default: h3. With http/1.1 or h2, client and server use TLS over TCP
-http        the value of `http` in the client's requests; default: 3
+alpn        the protocols of its client and server; default: ["h3"]. Cells without `alpn` use the client's
+            first one. With http/1.1 or h2, client and server use TLS over TCP. The protocols of a server in
+            lab/stacks are in its own manifest
 bodies      true: its server sends response bodies with a length that the cell chooses
 certificate_keys  kinds of keys that its server signs with; default: all kinds that a cell may have
 controllers the server's congestion controllers
@@ -50,7 +51,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from firstflight.errors import UsageError
 from lab import stacks as lab_stacks
@@ -60,6 +61,7 @@ from testbed.choices import (
     CertificateKey,
     Controller,
     Handshake,
+    Protocol,
     Reordering,
     Transport,
     transport,
@@ -81,8 +83,7 @@ class StackFile(BaseModel):
     logging: Program | None = None
     server: str | ServerProgram | None = None
     version: Version = Version()
-    http: str = "3"
-    alpn: str = "h3"
+    alpn: tuple[Protocol, ...] = Field(default=("h3",), min_length=1)
     bodies: bool = False
     certificate_keys: tuple[CertificateKey, ...] = ("ecdsa_p256", "rsa_2048")
     controllers: tuple[Controller, ...] = ()
@@ -186,12 +187,16 @@ class StackFile(BaseModel):
     @property
     def transport(self) -> Transport:
         """Return the transport of its client and server."""
-        return transport(self.alpn)
+        return transport(self.alpn[0])
 
-    def server_speaks(self, alpn: str) -> bool:
+    def protocol(self, asked: Protocol | None) -> Protocol:
+        """Return the protocol of its client in a cell that asks for `asked`; `None`: for no protocol."""
+        return asked or self.alpn[0]
+
+    def server_speaks(self, alpn: Protocol) -> bool:
         """Return whether its server supports a protocol."""
         if isinstance(self.server, ServerProgram):
-            return alpn == ("h3" if self.transport == "udp" else self.alpn)
+            return alpn in self.alpn
         return self.server is not None and alpn in lab_stacks.find(self.server).alpn
 
     def server_command(self) -> list[str]:

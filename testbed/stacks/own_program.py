@@ -2,10 +2,11 @@
 
 python -m testbed.stacks.own_program NAME/VERSION COMMAND... [KIND=LIST...]
 
-In COMMAND, {host}, {ip}, {port}, {path} and {roots} come from the request. {log} is the folder for the
-client's logs; arguments with {log} are dropped if the environment does not set QLOGDIR. {body} is an empty
-folder for the response's body, to count its bytes. Without {body} the bytes are not counted. {tickets} is the
-file for session tickets: one that the next requests with `resume` also use, or /dev/null.
+In COMMAND, {host}, {ip}, {port}, {path} and {roots} come from the request, and {alpn} from its `http`. {log}
+is the folder for the client's logs; arguments with {log} are dropped if the environment does not set QLOGDIR.
+{body} is an empty folder for the response's body, to count its bytes. Without {body} the bytes are not
+counted. {tickets} is the file for session tickets: one that the next requests with `resume` also use, or
+/dev/null.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from pathlib import Path
 from downloader.clients import shared
 from downloader.clients.contract import ClientAnswer, Request
 from firstflight.errors import FirstflightError, UsageError
+from testbed.choices import HTTP
 
 _LISTS = ("blocklist=", "optout=", "allow-net=")
 _LOG, _BODY = "{log}", "{body}"
 _NO_TICKETS = "/dev/null"
+_ALPN = {version: alpn for alpn, version in HTTP.items()}
 
 
 def command(name: str, version: str, argv: list[str]) -> list[str]:
@@ -49,6 +52,7 @@ def answer(request: Request, command: list[str], tickets: Path) -> ClientAnswer:
             "port": str(request.port),
             "path": request.path,
             "roots": request.roots,
+            "alpn": _ALPN[request.http],
             "log": os.environ.get("QLOGDIR", ""),
             "body": body,
             "tickets": str(tickets) if request.resume else _NO_TICKETS,

@@ -22,6 +22,7 @@ from pydantic_core import to_json
 from firstflight.errors import FirstflightError
 from firstflight.system import binaries, files
 from testbed import stacks
+from testbed.choices import HTTP
 from testbed.experiment.cell import Cell
 from testbed.guest import guest, kernel
 from testbed.trials import estimate, trial_row, unavailable
@@ -39,7 +40,7 @@ SEEDING = (
     *("drop_second_flight", "reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
     *("body_bytes", "congestion_control", "ack_ratio", "ack_delay_ms", "ack_reordering"),
     *("named", "client_qlog", "server_log", "ack_ratio_later", "ack_ratio_later_after"),
-    *("handshake", "gso_segments", "server_qlog"),
+    *("handshake", "gso_segments", "server_qlog", "alpn"),
 )
 """A cell's fields in the order of a seed's text. Add new fields at the end, and to `_ADDED`."""
 _ADDED = (
@@ -47,7 +48,7 @@ _ADDED = (
     *("netem_loss_to_client_percent", "netem_loss_to_server_percent"),
     *("reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
     *("ack_ratio_later", "ack_ratio_later_after", "handshake", "gso_segments"),
-    "server_qlog",
+    *("server_qlog", "alpn"),
 )
 """Fields that are in a seed's text only if they differ from their defaults."""
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
@@ -202,13 +203,14 @@ def timeout_s(cell: Cell) -> float:
 def job(block: TrialBlock) -> dict[str, Any]:
     """Return the input of `inside` for a block in a guest. UsageError: a program is not built."""
     client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
+    alpn = client.protocol(block.cell.alpn)
     return {
         "cell": block.cell.model_dump(),
         "first": block.first,
         "last": block.last,
         "client": client.client_command(logged=block.cell.client_qlog),
-        "http": client.http,
-        "alpn": client.alpn,
+        "http": HTTP[alpn],
+        "alpn": alpn,
         "timeout_s": timeout_s(block.cell),
         "dissect": str(binaries.find("firstflight-dissect")),
         "server": server.server_command(),

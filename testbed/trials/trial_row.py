@@ -90,6 +90,7 @@ def conditions(cell: Cell) -> TrialRow:
     given = cell.model_dump()
     return {
         **{name: given[name] for name in ("client", "server", "answering", "rtt_ms", "rate_mbit")},
+        "alpn": stacks.find(cell.client).protocol(cell.alpn),
         "delay_to_server_ms": cell.up_delay_ms,
         "rate_to_server_mbit": cell.up_mbit,
         "queue_packets": cell.down_queue_packets,

@@ -14,8 +14,12 @@ def why(cell: Cell) -> str | None:
         return client.unavailable or f"{cell.client} has no client in testbed/stacks"
     if server.server is None:
         return server.unavailable or f"{cell.server} has no server in testbed/stacks"
-    if not server.server_speaks(client.alpn):
-        return f"the server {cell.server} does not support {client.alpn}, the only protocol of the client"
+    alpn = client.protocol(cell.alpn)
+    if alpn not in client.alpn:
+        return f"the client {cell.client} does not support {alpn}"
+    if not server.server_speaks(alpn):
+        only = ", the only protocol of the client" if len(client.alpn) == 1 else ""
+        return f"the server {cell.server} does not support {alpn}{only}"
     if cell.server in client.not_with:
         why = client.not_with[cell.server]
         return f"the client {cell.client} does not complete with {cell.server}: {why}"

@@ -178,7 +178,8 @@ class AskingForALine(QuicConnectionProtocol):
                 self.came.set()
 
 
-def test_http09_answers_with_a_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stack", "mode"), [("aioquic", "iack"), ("quic-go", "wait")])
+def test_http09_answers_with_a_line(tmp_path: Path, stack: str, mode: str) -> None:
     """Clients without HTTP/3 use HTTP/0.9."""
 
     async def answer_to_request(server: RunningServer) -> bytes:
@@ -194,9 +195,9 @@ def test_http09_answers_with_a_line(tmp_path: Path) -> None:
                 await client.came.wait()
             return client.body
 
-    plain = endpoint("aioquic", "iack", None)
+    plain = endpoint(stack, mode, None)
     line = replace(plain, domain="a.small.test", alpn="hq-interop", http=HttpAnswer(200, FIELDS))
-    with running(tmp_path, "aioquic", [line]) as server:
+    with running(tmp_path, stack, [line]) as server:
         assert asyncio.run(answer_to_request(server)) == b"\r\n"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from lab.hosts.certificates import Flaw, issue, make_authority
 from testbed import stacks
+from testbed.choices import HTTP, Protocol
 from testbed.experiment.cell import Cell
 from testbed.trials import server_config
 from tests.free_port import free_port
@@ -20,17 +21,25 @@ NAME = "a.test"
 
 
 def configuration(
-    folder: Path, server: str, body_bytes: int = 0, *, flaw: Flaw | None = None
+    folder: Path,
+    server: str,
+    body_bytes: int = 0,
+    *,
+    flaw: Flaw | None = None,
+    alpn: Protocol | None = None,
 ) -> dict[str, Any]:
-    """Return a server's configuration; its certificate, which may have a flaw, is written to `folder`."""
+    """Return a server's configuration; its certificate, which may have a flaw, is written to `folder`.
+
+    `alpn`: the protocol; by default the first one of the server's stack.
+    """
     files = issue(make_authority(folder), "server", [NAME], flaw=flaw)
     port = free_port()
     cell = Cell.model_validate(
         {"client": "quinn", "server": server, "answering": "wfc", "body_bytes": body_bytes, "qdisc": "fq"}
     )
     launch_times = stacks.find(server).launch_times
-    alpn = stacks.find(server).alpn if stacks.find(server).transport == "tcp" else "h3"
-    given = server_config.configuration(cell, NAME, alpn, files, launch_times=launch_times)
+    protocol = stacks.find(server).protocol(alpn)
+    given = server_config.configuration(cell, NAME, protocol, files, launch_times=launch_times)
     given |= {"port": port, "listen": ["127.0.0.1"]}
     given["endpoints"][0]["ip"] = "127.0.0.1"
     return given
@@ -59,7 +68,7 @@ def answer(
     request = {
         **client_checks.REQUEST,
         "url": f"https://{NAME}:{given['port']}/",
-        "http": stacks.find(client).http,
+        "http": HTTP[given["endpoints"][0]["alpn"]],
         "host": NAME,
         "ip": "127.0.0.1",
         "port": given["port"],

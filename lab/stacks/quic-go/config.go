@@ -11,7 +11,11 @@ import (
 	"time"
 )
 
-const h3 = "h3"
+// The application protocols (ALPN) that the server answers. hq-interop is HTTP/0.9.
+const (
+	h3        = "h3"
+	hqInterop = "hq-interop"
+)
 
 // config is the JSON file for every server in the lab (docs/reference/lab-hosts.md).
 type config struct {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -76,22 +78,26 @@ func listen(c *config, certificates map[string]*tls.Certificate) error {
 // sends anything, including the acknowledgement. A client without the endpoint's protocol gets an immediate
 // alert.
 func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
-	return &tls.Config{
+	settings := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{h3},
 		SessionTicketsDisabled: true,
-		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if protocol := r.find(hello.ServerName).ALPN; protocol != h3 {
-				return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{protocol}}, nil
-			}
-			return nil, nil // this configuration
-		},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			e := r.find(hello.ServerName)
 			time.Sleep(certificateDelay(e))
 			return certificates[e.Certificate], nil
 		},
 	}
+	settings.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		protocol := r.find(hello.ServerName).ALPN
+		if protocol == h3 {
+			return nil, nil // these settings
+		}
+		other := settings.Clone()
+		other.NextProtos = []string{protocol}
+		return other, nil
+	}
+	return settings
 }
 
 // serve answers requests on an address's connections. It gets a connection after its handshake, so that
@@ -101,8 +107,40 @@ func serve(listener *quic.Listener, r *route) {
 		Handler:        http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { respond(w, request, r) }),
 		MaxHeaderBytes: mostHeaderBytes,
 	}
-	// The listener is closed only when the process exits.
-	_ = server.ServeListener(listener)
+	for {
+		conn, err := listener.Accept(context.Background())
+		if err != nil {
+			return // the process exits
+		}
+		if conn.ConnectionState().TLS.NegotiatedProtocol == hqInterop {
+			go servePlainly(conn, r)
+		} else {
+			go func() { _ = server.ServeQUICConn(conn) }()
+		}
+	}
+}
+
+// servePlainly answers a connection's HTTP/0.9 requests: `GET PATH` on a stream. The answer is only the declared
+// content, or an empty line without content.
+func servePlainly(conn *quic.Conn, r *route) {
+	answer := r.find(conn.ConnectionState().TLS.ServerName).HTTP
+	for {
+		stream, err := conn.AcceptStream(conn.Context())
+		if err != nil {
+			return // the client is gone
+		}
+		go func() {
+			if _, err := io.Copy(io.Discard, stream); err != nil || answer == nil {
+				return
+			}
+			time.Sleep(time.Duration(answer.DelayUs) * time.Microsecond)
+			if answer.BodyBytes == 0 {
+				_, _ = io.WriteString(stream, "\r\n")
+			}
+			writeBody(stream, answer)
+			_ = stream.Close()
+		}()
+	}
 }
 
 // respond sends the declared answer of the endpoint, or waits until the client is gone.
@@ -119,6 +157,11 @@ func respond(w http.ResponseWriter, request *http.Request, r *route) {
 		fields.Add(field[0], field[1])
 	}
 	w.WriteHeader(answer.Status)
+	writeBody(w, answer)
+}
+
+// writeBody writes the declared content.
+func writeBody(w io.Writer, answer *answer) {
 	zeros := make([]byte, min(answer.BodyBytes, bodyChunk))
 	for left := answer.BodyBytes; left > 0; left -= uint64(len(zeros)) {
 		zeros = zeros[:min(left, bodyChunk)]

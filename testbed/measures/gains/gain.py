@@ -28,7 +28,7 @@ _CONDITIONS = (
     *("queue_packets", "queue_to_server_packets", "queue_bytes", "certificate_bytes", "certificate_key"),
     *("certificate_delay_ms", "loss_percent", "netem_loss_to_client_percent"),
     *("netem_loss_to_server_percent", "drop_second_flight", "reorder_percent", "reorder_ms", "body_bytes"),
-    *("qdisc", "gso", "gso_paced", "congestion_control", "ack_policy", "handshake"),
+    *("qdisc", "gso", "gso_paced", "congestion_control", "ack_policy", "handshake", "alpn"),
 )
 
 

@@ -1,4 +1,4 @@
-// Firstflight-quicgo-client sends HTTP/3 requests with quic-go, each on a separate connection.
+// Firstflight-quicgo-client sends HTTP/3 or HTTP/0.9 requests with quic-go, each on a separate connection.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 func main() {
 	client := requests.Client{
 		Name:     "firstflight-quicgo-client",
-		About:    "Sends HTTP/3 requests with quic-go: reads a request per line, and writes an answer per line.",
+		About:    "Sends HTTP/3 or HTTP/0.9 requests with quic-go: reads a request per line, and writes an answer per line.",
 		Library:  "quic-go",
 		Module:   "github.com/quic-go/quic-go",
 		Exchange: exchange,
@@ -32,21 +32,32 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	if err != nil {
 		return err
 	}
+	settings := &quic.Config{
+		HandshakeIdleTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience(),
+		// Writes into the folder QLOGDIR if the environment variable is set.
+		Tracer: qlog.DefaultConnectionTracer,
+	}
+	dial := func(ctx context.Context, _ string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
+		conn, err := quic.DialAddr(ctx, asked.Address(), tlsConfig, config)
+		if err == nil {
+			made.Connected()
+		}
+		return conn, err
+	}
+	if asked.HTTP == "0.9" {
+		configuration.NextProtos = []string{requests.HQInterop}
+		conn, err := dial(ctx, "", configuration, settings)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.CloseWithError(0, "") }()
+		return exchangePlainly(ctx, asked, made, conn)
+	}
 	transport := &http3.Transport{
 		DisableCompression: true,
 		TLSClientConfig:    configuration,
-		QUICConfig: &quic.Config{
-			HandshakeIdleTimeout: asked.Patience(), MaxIdleTimeout: asked.Patience(),
-			// Writes into the folder QLOGDIR if the environment variable is set.
-			Tracer: qlog.DefaultConnectionTracer,
-		},
-		Dial: func(ctx context.Context, _ string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
-			conn, err := quic.DialAddr(ctx, asked.Address(), tlsConfig, config)
-			if err == nil {
-				made.Connected()
-			}
-			return conn, err
-		},
+		QUICConfig:         settings,
+		Dial:               dial,
 	}
 	defer transport.Close()
 	url := fmt.Sprintf("https://%s:%d%s", asked.Host, asked.Port, asked.Path)
@@ -62,4 +73,23 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	defer response.Body.Close()
 	made.Status = &response.StatusCode
 	return made.Read(asked, response.Body)
+}
+
+// exchangePlainly sends an HTTP/0.9 request and reads the response.
+func exchangePlainly(ctx context.Context, asked *requests.Request, made *requests.Answer, conn *quic.Conn) error {
+	stream, err := conn.OpenStreamSync(ctx)
+	if err != nil {
+		return err
+	}
+	deadline, _ := ctx.Deadline()
+	if err := stream.SetDeadline(deadline); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stream, "GET %s\r\n", asked.Path); err != nil {
+		return err
+	}
+	if err := stream.Close(); err != nil {
+		return err
+	}
+	return made.Read(asked, stream)
 }

@@ -22,6 +22,9 @@ import (
 
 const version = "0.1.0"
 
+// HQInterop is the protocol (ALPN) of HTTP/0.9 over QUIC: `GET PATH` on a stream, and the body as the answer.
+const HQInterop = "hq-interop"
+
 // allowable lists networks that never lead to other people's machines, as in
 // firstflight/egress/special_networks.csv.
 var allowable = []string{
@@ -49,6 +52,8 @@ type Request struct {
 	MaxBytes int64      `json:"max_bytes"`
 	Roots    string     `json:"roots"`
 	Verify   bool       `json:"verify"`
+	// HTTP is the version of HTTP: 3, or 0.9 for HQInterop. Clients that support only one of them ignore it.
+	HTTP string `json:"http"`
 }
 
 // Patience returns a request's time limit.

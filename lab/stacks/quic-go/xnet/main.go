@@ -1,6 +1,5 @@
 // Firstflight-xnet-client sends HTTP/0.9 requests with golang.org/x/net/quic, each on a separate connection.
-// The module does not export its HTTP/3. The papers also used HTTP/0.9 (ALPN hq-interop: `GET PATH` on a
-// stream, and the body as the answer).
+// The module does not export its HTTP/3. The papers also used HTTP/0.9.
 package main
 
 import (
@@ -38,7 +37,7 @@ func exchange(ctx context.Context, asked *requests.Request, made *requests.Answe
 	if err != nil {
 		return err
 	}
-	configuration.NextProtos = []string{"hq-interop"}
+	configuration.NextProtos = []string{requests.HQInterop}
 	endpoint, err := quic.Listen("udp", ":0", nil)
 	if err != nil {
 		return err
