@@ -77,6 +77,7 @@ def test_impossible_scenarios_are_refused(more: dict[str, Any], message: str) ->
         ({"netem_loss_to_client_percent": 1}, "20ms-1netem-down"),
         ({"netem_loss_to_server_percent": 0.1, "qdisc": "fq"}, "20ms-at-fq-0.1netem-up"),
         ({"certificate_key": "rsa_2048", "certificate_bytes": 1500}, "20ms-rsa-2048-key"),
+        ({"alpn": "h3"}, "20ms-h3"),
     ],
 )
 def test_a_condition_is_in_the_name_the_row_and_the_seed(more: dict[str, Any], name: str) -> None:
@@ -84,12 +85,13 @@ def test_a_condition_is_in_the_name_the_row_and_the_seed(more: dict[str, Any], n
     made = cell(**more)
     assert made.name == f"quinn-quinn-iack-{name}"
     row = trial_row.without_trial("x", made, 1, "guest_failed", None)
-    for field in Cell.model_fields.keys() & row.keys() - {"delay_to_server_ms", "rate_to_server_mbit"}:
+    filled_in = {"delay_to_server_ms", "rate_to_server_mbit", "alpn"}
+    for field in Cell.model_fields.keys() & row.keys() - filled_in:
         value = getattr(made, field)
         if field != "queue_to_server_packets":
             assert row[field] == (list(value) if isinstance(value, tuple) else value)
     assert row["delay_to_server_ms"] == more.get("delay_to_server_ms", 10)
-    assert row["reordered"] is None
+    assert row["alpn"] == "h3" and row["reordered"] is None
     (with_condition,), (plain,) = block.blocks("x", made, 1), block.blocks("x", cell(), 1)
     assert (with_condition.seed == plain.seed) == (not more)
     assert plain.seed == 7817616880166489285
