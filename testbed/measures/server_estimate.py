@@ -21,7 +21,7 @@ from testbed.measures import Measure, Results
 from testbed.summary import SummaryPage, number, page
 from testbed.trials.captures import captured_packets
 from testbed.trials.cell_rows import by_cell, done, median_ms
-from testbed.trials.trial_row import Row
+from testbed.trials.trial_row import TrialRow
 
 Side = Literal["client", "server"]
 
@@ -61,7 +61,9 @@ class Estimates:
         return asdict(self)
 
 
-def first_estimates(folders: Iterable[Path], side: Side, odcids: set[str]) -> tuple[list[Row], list[str]]:
+def first_estimates(
+    folders: Iterable[Path], side: Side, odcids: set[str]
+) -> tuple[list[read.MetricsRow], list[str]]:
     """Return the first row of each log of a side that has a sample, and a sentence for each damaged log.
 
     `odcids`: the original destination connection IDs of the connections that count. A log names its
@@ -79,7 +81,7 @@ def first_estimates(folders: Iterable[Path], side: Side, odcids: set[str]) -> tu
     return first, damaged
 
 
-def cells(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Estimates]:
+def cells(experiment: Experiment, folder: Path, rows: Sequence[TrialRow]) -> list[Estimates]:
     """Return a line for each cell of `rows`; logs and captures are in `folder`.
 
     InputError if a capture was not kept, or a row belongs to no cell of the experiment.
@@ -87,7 +89,7 @@ def cells(experiment: Experiment, folder: Path, rows: Sequence[Row]) -> list[Est
     return [_of_cell(cell, cell_rows, folder) for cell, cell_rows in by_cell(experiment, rows)]
 
 
-def _of_cell(cell: Cell, rows: Sequence[Row], folder: Path) -> Estimates:
+def _of_cell(cell: Cell, rows: Sequence[TrialRow], folder: Path) -> Estimates:
     ended = done(rows)
     odcids = {connection["odcid"] for connection in captured_packets.summaries_of(folder, ended)}
     blocks = sorted({(folder / row["capture_file"]).parent for row in ended})
@@ -146,7 +148,7 @@ def panels(lines: Sequence[Estimates]) -> list[ComparisonPanel]:
     return [ComparisonPanel("From both logs", "First PTO [ms]", dots)] if lines else []
 
 
-def results(experiment: ServerEstimate, folder: Path, rows: Sequence[Row]) -> Results:
+def results(experiment: ServerEstimate, folder: Path, rows: Sequence[TrialRow]) -> Results:
     """Return a line for each cell, read from logs and captures in `folder`."""
     lines = cells(experiment, folder, rows)
     return Results(lines, lambda: summary(experiment, lines), lambda: panels(lines))
