@@ -111,7 +111,11 @@ fn a_target_that_was_sent_nothing_has_its_reason_and_no_more() {
     assert_eq!(columns_of(&probe), expected);
     let sized = FinishedProbe {
         initial_size: Some(1300),
-        ..FinishedProbe::unsent(target_ref, Outcome::Blocked, "on a list".to_owned())
+        ..FinishedProbe::unsent(
+            TargetRef::Listed(0),
+            Outcome::Blocked,
+            "on a list".to_owned(),
+        )
     };
     assert_eq!(columns_of(&sized)["initial_size"], 1300);
     assert_eq!(probe.row(&target()).target, 12, "the line of the list");
