@@ -159,6 +159,7 @@ mod tests {
             assert_eq!(add(&mut held, ns, dcid, b"0-rtt"), 0);
         }
         assert_eq!(claim(&mut held, 9, 1), (Some(5), 2));
+        assert_eq!(held.bytes, b"0-rtt".len());
         assert_eq!(claim(&mut held, 9, 1), (None, 0));
         // Too late for the other one.
         assert_eq!(claim(&mut held, 7 + WAIT_NS, 2), (None, 0));

@@ -173,17 +173,25 @@ fn stopping_abandons_what_waits_for_another_connection() {
 
 #[test]
 fn targets_without_a_datagram_are_records_at_once() {
-    let mut probes = probes();
-    probes.unsent(
-        TargetRef::Listed(4),
-        Outcome::Blocked,
-        "on a list".to_owned(),
-    );
-    let tally = &probes.counts().tally;
-    assert_eq!((tally.of(Outcome::Blocked), tally.sent), (1, 0));
-    let record = record(&mut probes);
-    assert!(matches!(record.target, TargetRef::Listed(4)) && record.sent.is_none());
-    assert_eq!(record.why.as_deref(), Some("on a list"));
+    for (given, initial_size) in [("", None), ("1300", Some(1300))] {
+        let mut probes = probes();
+        if !given.is_empty() {
+            let sizes = crate::sizes::parse(given).unwrap();
+            let mut order = sizes.probes(5).unwrap();
+            probes.settings.sizes = sizes.assign(&mut order, 5);
+        }
+        probes.unsent(
+            TargetRef::Listed(4),
+            Outcome::Blocked,
+            "on a list".to_owned(),
+        );
+        let tally = &probes.counts().tally;
+        assert_eq!((tally.of(Outcome::Blocked), tally.sent), (1, 0));
+        let record = record(&mut probes);
+        assert!(matches!(record.target, TargetRef::Listed(4)) && record.sent.is_none());
+        assert_eq!(record.why.as_deref(), Some("on a list"));
+        assert_eq!(record.initial_size, initial_size);
+    }
 }
 
 #[test]

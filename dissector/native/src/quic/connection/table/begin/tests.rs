@@ -6,7 +6,7 @@ use firstflight_wire::Version;
 
 use crate::quic::connection::testing::{
     ANSWER, CLIENT, F, Feed, HELLO, MS, ODCID, RETRY, Sender, client_hello, datagram, handshake,
-    initial, key_log, one_rtt, retry,
+    initial, key_log, one_rtt, retry, zero_rtt,
 };
 
 /// A datagram of an unknown version from `scid` to `dcid`.
@@ -21,6 +21,23 @@ fn unknown_version(dcid: [u8; 8], scid: [u8; 8], length: usize) -> Vec<u8> {
 
 fn count(feed: &mut Feed) -> usize {
     std::iter::from_fn(|| feed.table.drain()).count()
+}
+
+#[test]
+fn early_data_waits_for_an_initial_to_the_same_connection_id() {
+    // Length of the connection ID, and datagrams that belong to no connection before and after the capture's end.
+    for (dcid, before, after) in [(8, 0, 1), (20, 0, 1), (7, 1, 1)] {
+        let mut feed = Feed::new("");
+        let to = vec![1; dcid];
+        let sender = Sender {
+            to: Some(&to),
+            ..Sender::CLIENT
+        };
+        assert!(feed.sent(0, &sender, &[zero_rtt(0, &[F::Ping])]).is_none());
+        assert_eq!(feed.table.counters.other_udp, before, "{dcid}");
+        feed.table.give_up_held();
+        assert_eq!(feed.table.counters.other_udp, after, "{dcid}");
+    }
 }
 
 #[test]
