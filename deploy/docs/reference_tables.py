@@ -5,42 +5,33 @@ A table is between `<!-- table: NAME -->` and `<!-- end -->`. `TABLES` has the f
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deploy.docs import settings
+from deploy.docs import marked_tables, settings
 from firstflight.layout import RunLayout, StageKey
 from orchestration.site.ceilings import Ceilings
 from orchestration.stages import STAGES, Scope
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
-MARKED = re.compile(r"^<!-- table: (\S+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+KIND = "table"
 
 
 def main() -> int:
     """Write the tables of all pages, and print the paths of changed pages."""
-    for path in pages():
-        text = path.read_text(encoding="utf-8")
-        if (written := with_tables(text)) != text:
-            path.write_text(written, encoding="utf-8")
-            sys.stdout.write(f"{path}\n")
+    marked_tables.write(pages(), lambda _, text: with_tables(text))
     return 0
 
 
 def pages() -> list[Path]:
     """Return the pages with such tables."""
-    return [path for path in sorted(FOLDER.glob("*.md")) if MARKED.search(path.read_text(encoding="utf-8"))]
+    return marked_tables.pages(FOLDER, KIND)
 
 
 def with_tables(text: str) -> str:
     """Return a page's text with its tables written again. KeyError for a name that `TABLES` lacks."""
-
-    def written(match: re.Match[str]) -> str:
-        return f"<!-- table: {match[1]} -->\n" + "\n".join([*TABLES[match[1]](), "<!-- end -->"])
-
-    return MARKED.sub(written, text)
+    return marked_tables.replaced(text, KIND, lambda name: "\n".join(TABLES[name]()))
 
 
 def _record_files() -> Iterator[str]:

@@ -10,34 +10,29 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.docs import result_table
+from deploy.docs import marked_tables, result_table
 from deploy.docs.result_table import Table
 from firstflight.errors import InputError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-MARKED = re.compile(r"^<!-- results: (\S+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+KIND = "results"
 
 
 def main() -> int:
     """Write the tables of all pages, and print the paths of changed pages."""
-    for path in pages():
-        text = path.read_text(encoding="utf-8")
-        if (written := with_tables(text, path.relative_to(DOCS).as_posix())) != text:
-            path.write_text(written, encoding="utf-8")
-            sys.stdout.write(f"{path}\n")
+    marked_tables.write(pages(), lambda path, text: with_tables(text, path.relative_to(DOCS).as_posix()))
     return 0
 
 
 def pages() -> list[Path]:
     """Return the pages with tables of results."""
-    return [path for path in sorted(DOCS.rglob("*.md")) if MARKED.search(path.read_text(encoding="utf-8"))]
+    return marked_tables.pages(DOCS, KIND)
 
 
 def tables(folder: Path = DOCS / "results") -> dict[str, Table]:
@@ -53,20 +48,19 @@ def with_tables(text: str, place: str, folder: Path = DOCS / "results") -> str:
     """
     known = tables(folder)
 
-    def written(match: re.Match[str]) -> str:
-        name = match[1]
+    def table(name: str) -> str:
         if name not in known:
             raise InputError(f"docs/{place}: tables.toml has no table {name}: add it, or correct the name")
         result = json.loads((folder / f"{known[name].of}.json").read_text(encoding="utf-8"))
         try:
-            table = result_table.markdown(known[name], result["lines"])
+            lines = result_table.markdown(known[name], result["lines"])
         except InputError as error:
             raise InputError(f"docs/results/{known[name].of}.json, table {name}: {error}") from None
         data = posixpath.relpath(f"results/{known[name].of}.json", posixpath.dirname(place) or ".")
         note = f"Data: [{known[name].of}]({data}), {_date(result)}."
-        return f"<!-- results: {name} -->\n{table}\n{note}\n<!-- end -->"
+        return f"{lines}\n{note}"
 
-    return MARKED.sub(written, text)
+    return marked_tables.replaced(text, KIND, table)
 
 
 def _date(result: Mapping[str, Any]) -> str:

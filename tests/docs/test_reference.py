@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.docs import commands, reference_tables
+from deploy.docs import commands, marked_tables, reference_tables
 from firstflight.layout import RunLayout
 from orchestration.stages import STAGES
 
@@ -30,7 +30,11 @@ def test_the_tables_of_a_page_come_from_the_code(page: Path) -> None:
 
 
 def test_each_table_is_on_one_page() -> None:
-    shown = [name for page in reference_tables.pages() for name, _ in _tables(page)]
+    shown = [
+        name
+        for page in reference_tables.pages()
+        for name in marked_tables.names(page.read_text("utf-8"), reference_tables.KIND)
+    ]
     assert sorted(shown) == sorted(reference_tables.TABLES)
 
 
@@ -42,11 +46,6 @@ def test_the_page_of_run_files_has_every_path_of_a_run_and_every_folder_of_a_sta
     names = {getattr(layout, name).name for name in properties}
     names |= {f"{folder}/" for stage in STAGES if stage.name != "load" for folder in stage.folders}
     assert [name for name in sorted(names) if name not in RUN_FILES] == []
-
-
-def _tables(page: Path) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = re.findall(reference_tables.MARKED, page.read_text(encoding="utf-8"))
-    return found
 
 
 @pytest.mark.parametrize("page", ["interfaces", "reference/native-programs", "definitions", "ethics"])

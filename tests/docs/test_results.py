@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deploy.docs import result_table, results
+from deploy.docs import marked_tables, result_table, results
 from deploy.docs.result_table import Line, Table
 from firstflight.errors import InputError
 
@@ -31,7 +31,9 @@ def test_the_tables_of_a_page_are_those_of_the_kept_results(page: Path) -> None:
 def test_each_table_is_on_a_page_and_each_file_in_a_table() -> None:
     known = results.tables()
     shown = [
-        match[1] for page in results.pages() for match in results.MARKED.finditer(page.read_text("utf-8"))
+        name
+        for page in results.pages()
+        for name in marked_tables.names(page.read_text("utf-8"), results.KIND)
     ]
     assert sorted(shown) == sorted(known)
     assert {table.of for table in known.values()} == {path.stem for path in FOLDER.glob("*.json")}
