@@ -30,24 +30,38 @@ def read(path: Path, domains: Collection[str] = ()) -> set[str]:
     try:
         with path.open("rb") as file:
             rows = _from_parquet(path) if file.read(4) == _PARQUET else _from_lines(path)
-            return {text for domain, text in rows if text is not None and (not domains or domain in domains)}
+            return {
+                _text(text)
+                for domain, text in rows
+                if text is not None and (not domains or domain in domains)
+            }
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: {error}: give quic_handshake.parquet, or JSON lines of `firstflight handshake`"
         ) from error
 
 
-def _from_parquet(path: Path) -> Iterator[tuple[str, str | None]]:
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a stack_fingerprint is no text")
+    return value
+
+
+def _from_parquet(path: Path) -> Iterator[tuple[object, object]]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(columns=list(_COLUMNS)):
             yield from zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
 
 
-def _from_lines(path: Path) -> Iterator[tuple[str, str | None]]:
+def _from_lines(path: Path) -> Iterator[tuple[object, object]]:
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            yield row["domain"], row["stack_fingerprint"]
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line)
+                found = row["domain"], row["stack_fingerprint"]
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ValueError(f"line {number} is no row of quic_handshake: {error}") from error
+            yield found
 
 
 def merged(fingerprints: Collection[str]) -> tuple[str, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,24 @@ def test_an_entry_comes_from_record_files_and_from_lines(tmp_path: Path) -> None
     bad = made(lines, *named)
     assert (bad.returncode, bad.stdout) == (3, "") and f"{lines}: " in bad.stderr
     assert bad.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{}", "line 2 is no row of quic_handshake: 'domain'"),
+        ("[]", "line 2 is no row of quic_handshake: "),
+        ("[" * 100_000, "line 2 is no row of quic_handshake: "),
+        ('{"domain": "a", "stack_fingerprint": 5}', "a stack_fingerprint is no text"),
+        ('{"domain": "a", "stack_fingerprint": ["00"]}', "a stack_fingerprint is no text"),
+    ],
+)
+def test_lines_that_are_no_handshakes_are_refused(tmp_path: Path, line: str, why: str) -> None:
+    file = tmp_path / "handshakes.jsonl"
+    good = json.dumps({"domain": "a", "stack_fingerprint": "00,01"})
+    file.write_text(f"{good}\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"{file}: {why}")):
+        fingerprints.read(file)
 
 
 def test_the_table_has_the_versions_that_lab_and_testbed_run() -> None:
