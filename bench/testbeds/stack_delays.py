@@ -15,12 +15,10 @@ root). The load is in the result.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -28,7 +26,6 @@ from typing import Any, get_args
 from bench import process, results
 from bench.campaigns import campaign_world
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.system.lines import next_line
 from lab.hosts.certificates import KeyKind, issue, make_authority
 from reports.numbers import spread
 from reports.numbers.spread import Spread
@@ -37,6 +34,7 @@ from testbed.choices import Answering
 from testbed.experiment.cell import Cell
 from testbed.trials import server_config
 from tests.handshake.conftest import HOST, connect
+from tests.testbed import loopback
 
 RESULT = "stack-delays"
 NAME = "www.testbed.test"
@@ -50,7 +48,6 @@ PORTS: dict[Answering, int] = {"iack": 4431, "wfc": 4432}
 KEYS: tuple[KeyKind, ...] = get_args(KeyKind)
 PUBLISHED_MS = {"quic-go": (2.9, 7.8)}
 """Server -> smallest and largest median, over clients, of the later first ACK (paper 000, section 4.1)."""
-_READY_S = 60.0
 _LIMITS = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", str(RATE))
 
 Row = dict[str, Any]
@@ -170,9 +167,8 @@ def measure(server: str, key: KeyKind, handshakes: int) -> list[list[Row]]:
         return [_connected(folder, server, answers, handshakes) for _ in range(2)]
 
 
-@contextmanager
-def _served(folder: Path, server: str, key: KeyKind, answering: Answering) -> Iterator[None]:
-    """Run a server that gives one answer, until the block ends."""
+def _served(folder: Path, server: str, key: KeyKind, answering: Answering) -> AbstractContextManager[None]:
+    """Return a context that runs a server which gives one answer."""
     place = folder / answering
     place.mkdir()
     files = issue(make_authority(place), "server", [NAME], key_kind=key)
@@ -180,17 +176,7 @@ def _served(folder: Path, server: str, key: KeyKind, answering: Answering) -> It
     given = server_config.configuration(cell, NAME, "h3", files, launch_times=False)
     given |= {"port": PORTS[answering], "listen": [HOST]}
     given["endpoints"][0]["ip"] = HOST
-    file = place / "server.json"
-    file.write_text(json.dumps(given), encoding="utf-8")
-    argv = [*stacks.find(server).server_command(), "--config", str(file)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as running:
-        try:
-            assert running.stdout is not None
-            if next_line(running.stdout, _READY_S).strip() != b"READY":
-                raise FirstflightError(f"the server {server} does not start: {' '.join(argv)}")
-            yield
-        finally:
-            running.kill()
+    return loopback.serving(place, server, given)
 
 
 def _connected(folder: Path, server: str, answers: Sequence[Answering], count: int) -> list[Row]:

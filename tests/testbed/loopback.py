@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from firstflight.errors import FirstflightError
+from firstflight.system.lines import next_line
 from lab.hosts.certificates import Flaw, issue, make_authority
 from testbed import stacks
 from testbed.choices import HTTP, Protocol
@@ -18,6 +21,7 @@ from tests.free_port import free_port
 from tests.testbed import client_checks
 
 NAME = "a.test"
+_READY_S = 60.0
 
 
 def configuration(
@@ -45,6 +49,38 @@ def configuration(
     return given
 
 
+@contextmanager
+def serving(
+    folder: Path,
+    server: str,
+    given: dict[str, Any],
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """Run a server that is configured so until the block ends.
+
+    `options` of its program come before the others; `environment` is added to the program's. Its messages go
+    to server.log in `folder`. FirstflightError with them if it does not listen.
+    """
+    file, log = folder / "server.json", folder / "server.log"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    argv = [*stacks.find(server).server_command(), *options, "--config", str(file)]
+    settings = {**os.environ, **(environment or {})}
+    with (
+        log.open("wb") as messages,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=messages, bufsize=0, env=settings) as running,
+    ):
+        try:
+            assert running.stdout is not None
+            if next_line(running.stdout, _READY_S).strip() != b"READY":
+                raise FirstflightError(
+                    f"the server {server} does not start: {log.read_text('utf-8', 'replace')}"
+                )
+            yield
+        finally:
+            running.kill()
+
+
 def answer(
     folder: Path,
     client: str,
@@ -63,8 +99,6 @@ def answer(
     It trusts the authority of `folder`; `environment` is added to the client's. `logged`: by the client that
     writes a log. `before_end` is called after the answer, while the server runs.
     """
-    file = folder / "server.json"
-    file.write_text(json.dumps(given), encoding="utf-8")
     request = {
         **client_checks.REQUEST,
         "url": f"https://{NAME}:{given['port']}/",
@@ -77,22 +111,16 @@ def answer(
         "roots": str(make_authority(folder).path),
     }
     program = stacks.find(client).client_command(logged=logged)
-    argv = [*stacks.find(server).server_command(), "--config", str(file)]
-    settings = {**os.environ, **(server_environment or {})}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=settings) as running:
-        try:
-            assert running.stdout is not None and running.stdout.readline().strip() == b"READY"
-            done = subprocess.run(
-                [*program, "allow-net=127.0.0.0/8"],
-                input=json.dumps(request) + "\n",
-                env={**os.environ, **(environment or {})},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=180,
-            )
-            before_end()
-        finally:
-            running.kill()
+    with serving(folder, server, given, environment=server_environment):
+        done = subprocess.run(
+            [*program, "allow-net=127.0.0.0/8"],
+            input=json.dumps(request) + "\n",
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+        before_end()
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[1])
     return found
