@@ -1,7 +1,7 @@
 """`firstflight`: finds the subcommand, imports only the modules that it needs, and runs it.
 
-Each subcommand is a module in the folder of its group: a `click` command or group called `command`. Modules
-are imported when used, so that `firstflight lab exec` starts fast.
+Each group has a folder with a module per subcommand; the module defines a `click` command or group called
+`command`. Modules are imported when used, so that `firstflight lab exec` starts fast.
 """
 
 from __future__ import annotations

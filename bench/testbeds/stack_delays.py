@@ -230,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return error.exit_status
             print(f"  {lines[-1]}", flush=True)
     print(f"  {process.load()} at the end")
-    # The versions of all servers in the lines; none of a server that is not built.
+    # A server that is not built has no version.
     versions = {line.server: [line.version] if line.version else [] for line in lines}
     file.write([asdict(line) for line in lines], {"server": versions})
     return 0

@@ -163,7 +163,7 @@ class _Transfer(QuicConnectionProtocol):
 
 
 def _is_plain(request: Request) -> bool:
-    """Return whether a request uses HTTP/0.9, whose answer is only a body."""
+    """Return whether a request uses HTTP/0.9. The answer is then only a body."""
     return request.http == "0.9"
 
 

@@ -67,9 +67,9 @@ def _from_lines(path: Path) -> Iterator[tuple[object, object]]:
 def merged(fingerprints: Collection[str]) -> tuple[str, bool]:
     """Return the parameters of an entry that fits all `fingerprints`, and whether it fits them in any order.
 
-    A parameter that one of them lacks is optional (`?`). A value is kept if all have the same one. The order
-    is kept if no two of them contradict each other. InputError if a parameter is repeated, or if there are
-    too many to be shown (`+N`).
+    A parameter is optional (`?`) if a fingerprint lacks it. A value is kept if it never differs. The order
+    is kept if no two fingerprints contradict each other. InputError if a parameter is repeated, or if there
+    are too many to be shown (`+N`).
     """
     values: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def merged(fingerprints: Collection[str]) -> tuple[str, bool]:
 
 
 def entry(stack: str, version: str, fingerprints: Collection[str]) -> dict[str, object]:
-    """Return the entry of a `version` of a stack whose servers had these `fingerprints`, at least one."""
+    """Return the entry for a version of a stack, from at least one fingerprint of its servers."""
     parameters, any_order = merged(fingerprints)
     found: dict[str, object] = {"stack": stack, "versions": {version: "server"}}
     if any_order:

@@ -42,7 +42,7 @@ ALPN, QUIC_TRANSPORT_PARAMETERS = 16, 57
 FIELDS = ("server", "alt-svc", "via", "location", "cf-ray", "x-amz-cf-pop", "x-cache", "x-served-by", "age")
 
 RecordRow = dict[str, Any]
-"""A row of a record file, or a part of its columns."""
+"""Some or all columns of a row in a record file."""
 
 
 @dataclass

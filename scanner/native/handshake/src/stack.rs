@@ -1,5 +1,5 @@
-//! Identifies a server's QUIC implementation by what its program fixes in the transport parameters: their order, which
-//! of them it always or never sends, and the values that no setting changes.
+//! Identifies a server's QUIC implementation by the transport parameters that no setting changes: their order, the
+//! parameters that it always or never sends, and fixed values.
 //!
 //! The table of known implementations is known.json. An entry has the parameters in the order sent. `?` follows a
 //! parameter that depends on settings or on the client. A value follows only if the program fixes it; a parameter
