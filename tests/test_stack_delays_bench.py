@@ -52,7 +52,7 @@ def test_a_block_without_handshakes_gives_no_noise() -> None:
 
 
 def test_a_server_answers_in_both_ways() -> None:
-    blocks = stack_delays.measure("quinn", "ecdsa_p256", 2)
+    blocks = stack_delays.measure("aioquic", "ecdsa_p256", 2)
     assert [sorted(row["answering"] for row in rows) for rows in blocks] == [["iack"] * 2 + ["wfc"] * 2] * 2
     for found in (found for rows in blocks for found in rows if found["answering"] == "wfc"):
         assert (found["first_answer"], found["ack_to_sh_us"]) == ("coalesced", 0)

@@ -100,14 +100,17 @@ def test_a_table_is_sharded_by_name_or_not_at_all(kind: str) -> None:
 @pytest.mark.parametrize(
     ("page", "begin", "end"),
     [
-        ("store.md", "**Several shards**", "All\nrows for a name"),
+        ("store.md", "**Several shards**", "All rows for a name"),
         ("design/0018-sharded-store.md", "**Sharded by name.**", " are pairs."),
     ],
 )
 def test_pages_name_the_sharded_tables(page: str, begin: str, end: str) -> None:
     """The page lists tables sharded by name first, and the two tables sharded by SNI last."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    listed = re.findall(r"`([a-z0-9_]+)`", text.split(begin)[1].split(end)[0])
+    text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+    _, after = text.split(begin)
+    listing, *rest = after.split(end)
+    assert rest, f"{page} has no {end!r} after {begin!r}"
+    listed = re.findall(r"`([a-z0-9_]+)`", listing)
     by_sni = [table for table, key in sharding.KEYS.items() if "sni" in key]
     assert listed[-len(by_sni) :] == by_sni
     assert sorted(listed) == sorted(sharding.KEYS)
