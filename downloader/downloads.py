@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from downloader import http3, rows, session
-from downloader.flows import Flows
+from downloader.files.targets import Target
 from downloader.option_sets import OptionSet
-from downloader.session import Limits
-from downloader.targets import Target
+from downloader.results import rows
+from downloader.results.flows import Flows
+from downloader.transfers import http3, session
+from downloader.transfers.session import Limits
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 from firstflight.system.network import netns

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from downloader import draw, http3, option_sets
+from downloader import option_sets
+from downloader.files import draw
 from downloader.option_sets import OptionSet
+from downloader.transfers import http3
 from firstflight.run.outline import Known, Outline, download_traffic, queries
 from firstflight.settings import Settings, Vantage
 from firstflight.settings.types import CHECK_ATTEMPTS

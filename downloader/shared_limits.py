@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from downloader.targets import Target
+from downloader.files.targets import Target
 
 TURN_IN_PAUSES = 2
 

@@ -19,12 +19,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from downloader import acks, downloads, draw, http3, option_sets, outcome, resolving, rows, session, worker
+from downloader import downloads, option_sets
+from downloader.files import draw, resolving
+from downloader.files.survey import Survey
+from downloader.files.targets import Target
 from downloader.option_sets import OptionSet
-from downloader.session import Limits
+from downloader.results import acks, outcome, rows
 from downloader.shared_limits import DownloadTurn
-from downloader.survey import Survey
-from downloader.targets import Target
+from downloader.transfers import http3, session, worker
+from downloader.transfers.session import Limits
 from firstflight import capture_files
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
 from firstflight.egress.permitted import Permitted

@@ -44,6 +44,7 @@ BREAKS = {
     "Inside the trials of the testbed": ("testbed/trials/network/path.py", "import testbed.trials.series"),
     "Inside crawler": ("crawler/lists/own_list.py", "import crawler.routing.rib"),
     "Inside the crawl": ("crawler/files/pages/urls.py", "import crawler.files.visit"),
+    "Inside downloader": ("downloader/results/outcome.py", "import downloader.transfers.worker"),
     "Inside store": ("store/address/url.py", "import store.location"),
     "Inside the backends": ("store/backends/driver.py", "import store.backends.remote"),
     "Inside the engine's room": ("store/engine/access.py", "import store.engine.session"),

@@ -25,7 +25,7 @@ from bench import process
 from bench.campaigns import campaign_world
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
-from downloader.worker import command
+from downloader.transfers.worker import command
 from tests.download.world import NAME, SERVER_V4, SIZES, DownloadWorld
 
 RTT_US = 10_000

@@ -19,9 +19,9 @@ from firstflight.system import stdout, terminal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from downloader.files.targets import Target
     from downloader.option_sets import OptionSet
-    from downloader.session import Limits
-    from downloader.targets import Target
+    from downloader.transfers.session import Limits
 
 DEFAULT_SETS = "bl,ws14,all14,quiche"
 
@@ -100,8 +100,8 @@ def command(context: click.Context, /, **_: object) -> None:
     set uses a separate network namespace, which requires root and IPv4 forwarding.
     """
     from downloader import downloads, option_sets
-    from downloader.session import Limits
-    from downloader.targets import RejectedLine, read
+    from downloader.files.targets import RejectedLine, read
+    from downloader.transfers.session import Limits
     from firstflight.egress.permitted import Permitted
 
     given = context.params

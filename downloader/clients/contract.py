@@ -14,8 +14,8 @@ from firstflight.cdn import challenge
 from firstflight.errors import FirstflightError
 from firstflight.system import from_outside
 
-# How a transfer can end, as the client sees it. Later, downloader/outcome.py compares a download with the
-# others and with the capture.
+# How a transfer can end, as the client sees it. Later, downloader/results/outcome.py compares a download with
+# the others and with the capture.
 ENDS = frozenset(
     {
         "complete", "limit", "wire_limit", "short", "timeout", "connect_failed", "tls_failed", "reset",

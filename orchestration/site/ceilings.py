@@ -22,7 +22,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from downloader import targets
+from downloader.files import targets
 from firstflight import settings
 from firstflight.egress import lab
 from firstflight.errors import InputError, UsageError

@@ -21,7 +21,7 @@ import pytest
 from downloader.clients import curl, shared
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
-from downloader.session import CaptureFull, Limits, Session
+from downloader.transfers.session import CaptureFull, Limits, Session
 from firstflight import capture, capture_files
 from firstflight.egress.permitted import Permitted
 from scanner.driver.capture import BYTES_PER_PROBE, BYTES_PER_STAGE, answers_to, budget

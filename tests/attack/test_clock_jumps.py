@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from downloader.files.targets import Target
 from downloader.shared_limits import TURN_IN_PAUSES, DownloadTurn
-from downloader.targets import Target
 from firstflight.system import binaries
 from orchestration.local.campaign import until_due_s
 from tests.waiting import until

@@ -19,7 +19,7 @@ import pytest
 from downloader.clients import aioquic, curl, shared
 from downloader.clients.contract import Request
 from downloader.option_sets import SETS
-from downloader.session import Limits, Session
+from downloader.transfers.session import Limits, Session
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.run import clock

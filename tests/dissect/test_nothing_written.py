@@ -9,8 +9,8 @@ import pytest
 
 from dissector.qlog import write
 from dissector.stage import stage
-from downloader import acks
-from downloader.flows import Flows
+from downloader.results import acks
+from downloader.results.flows import Flows
 from firstflight import settings
 from firstflight.errors import FirstflightError
 from firstflight.run.run import Run

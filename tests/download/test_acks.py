@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from downloader import acks, rows
+from downloader.results import acks, rows
 from reports import query
 from schemas import records
 from store import open_store

@@ -11,14 +11,17 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from downloader import downloads, http3, option_sets, outcome, session, targets
+from downloader import downloads, option_sets
 from downloader.clients import curl
 from downloader.clients.contract import ClientAnswer, Request
-from downloader.http3 import Capable, HeadClient
+from downloader.files import targets
+from downloader.files.targets import Resolved
 from downloader.option_sets import SETS
-from downloader.session import Limits, Session, Withdrawn
-from downloader.targets import Resolved
-from downloader.worker import Worker
+from downloader.results import outcome
+from downloader.transfers import http3, session
+from downloader.transfers.http3 import Capable, HeadClient
+from downloader.transfers.session import Limits, Session, Withdrawn
+from downloader.transfers.worker import Worker
 from firstflight.egress.permitted import Permitted
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError, InputError, UsageError

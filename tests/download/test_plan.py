@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from downloader import draw, option_sets, targets
+from downloader import option_sets
+from downloader.files import draw, targets
+from downloader.files.survey import OPTIONS, Survey
+from downloader.files.targets import Target
 from downloader.shared_limits import DownloadTurn
-from downloader.survey import OPTIONS, Survey
-from downloader.targets import Target
 from firstflight.errors import InputError
 from firstflight.sampling import number
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from downloader import outcome
 from downloader.clients.contract import ClientAnswer
-from downloader.flows import Flow, Flows
 from downloader.option_sets import SETS, WARMUP
+from downloader.results import outcome
+from downloader.results.flows import Flow, Flows
 from firstflight import capture_files
 from firstflight.errors import InputError
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from downloader import targets
+from downloader.files import targets
+from downloader.files.survey import Survey
+from downloader.files.targets import RejectedLine, Target
 from downloader.option_sets import BOTH, QUIC, TCP
-from downloader.survey import Survey
-from downloader.targets import RejectedLine, Target
 from firstflight.as_map import OTHERS
 from firstflight.errors import InputError
 from firstflight.sampling import number

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from downloader import outcome
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS, OptionSet
-from downloader.worker import Worker
+from downloader.results import outcome
+from downloader.transfers.worker import Worker
 
 HEAD = "head"
 """The name of the HEAD client's key log and message log."""

@@ -20,14 +20,16 @@ from typing import Any, Self
 
 import certifi
 
-from downloader import http3, option_sets, outcome
+from downloader import option_sets
 from downloader.clients import shared
 from downloader.clients.contract import ClientAnswer, Request
-from downloader.http3 import Capable, HeadClient
+from downloader.files.targets import Resolved, Target
 from downloader.option_sets import OptionSet
-from downloader.outcome import Unsent
-from downloader.targets import Resolved, Target
-from downloader.worker import Worker
+from downloader.results import outcome
+from downloader.results.outcome import Unsent
+from downloader.transfers import http3
+from downloader.transfers.http3 import Capable, HeadClient
+from downloader.transfers.worker import Worker
 from firstflight import capture, capture_files
 from firstflight.egress import lab
 from firstflight.egress.current import Trust

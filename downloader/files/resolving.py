@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from downloader.targets import Resolved, Target
+from downloader.files.targets import Resolved, Target
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.resolvers import engine_options, is_down
 from firstflight.settings import Settings

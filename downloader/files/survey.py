@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from downloader.targets import Target
+from downloader.files.targets import Target
 from firstflight.errors import InputError
 
 Pair = tuple[str, str]

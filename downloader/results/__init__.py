@@ -1,0 +1,1 @@
+"""Results of downloads: outcomes, flows in the captures, and rows."""
