@@ -45,7 +45,7 @@ def main() -> None:
         port = path.PORT + place
         server = programs.server(job, cell, folder, port)
         roots = make_authority(folder).path
-        servers[ratio] = (server, programs.request(job, roots, port))
+        servers[ratio] = (server, programs.request(job, cell, roots, port))
     client = programs.ClientProgram(job["client"], Path(job["folder"]))
     with Path(TRANSFERS).open("w", encoding="utf-8") as out:
         for rate_mbit in job["rates_mbit"]:

@@ -32,6 +32,9 @@ class Request:
 
     `resume`: resume the newest session of requests with `resume`, if there is one, with the request in 0-RTT
     packets; only the testbed's clients with `resumes` do that.
+    `responses`: load the resource several times, on the connections that the client keeps, with a pause of
+    `think_s` after each response. The answer counts all bodies and pauses. Only the testbed's clients with
+    `repeats` do that.
     `max_bytes` limits the body; `max_wire_bytes` all bytes that arrive from the network, with headers.
     """
 
@@ -50,6 +53,8 @@ class Request:
     method: str = "GET"
     max_wire_bytes: int | None = None
     resume: bool = False
+    responses: int = 1
+    think_s: float = 0.0
 
     def line(self) -> bytes:
         """Return the request as a line of JSON."""

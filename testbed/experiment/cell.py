@@ -38,6 +38,12 @@ class Cell(AckPart, ServerPart, PathPart):
         default=None,
         description="Application protocol (ALPN): h3, or hq-interop for HTTP/0.9; by default the client's.",
     )
+    responses: int = Field(
+        default=1, ge=1, le=10_000, description="Responses that the client requests, one after another."
+    )
+    think_ms: float = Field(
+        default=0, ge=0, le=600_000, description="Pause after a response, before the next request."
+    )
     named: tuple[Named, ...] = Field(default=(), description="Further fields that the cell's name contains.")
     client_qlog: bool = Field(default=False, description="The client writes its own log (qlog).")
 
@@ -72,6 +78,8 @@ class Cell(AckPart, ServerPart, PathPart):
             "{}-key": None
             if self.certificate_key == "ecdsa_p256"
             else self.certificate_key.replace("_", "-"),
+            "{}responses": None if self.responses == 1 else self.responses,
+            "{:g}thinking": self.think_ms or None,
         }
         more |= {words: value for field, words, value in self._more_named() if field in self.named}
         name += "".join("-" + words.format(value) for words, value in more.items() if value is not None)

@@ -38,6 +38,8 @@ NAMES = {
     "reorder_percent": "Random share of each direction that arrives later [%]",
     "reorder_ms": "How much later those arrive [ms]",
     "body_bytes": "Body of the response [bytes]",
+    "responses": "Responses in sequence",
+    "think_ms": "Pause after a response [ms]",
     "congestion_control": "Congestion control of the server",
     "ack_ratio": "Requested packets for each ACK",
     "ack_ratio_later": "Requested packets for each ACK, later",

@@ -17,7 +17,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.published import OfPaper
 from testbed.measures import Measure, Results
 from testbed.summary import Check, SummaryPage, number, page
-from testbed.trials.cell_rows import by_cell, done, in_percent, median_of, percent
+from testbed.trials.cell_rows import by_cell, column, done, in_percent, median_of, percent
 from testbed.trials.trial_row import TrialRow
 
 KINDS = ("udp_ip", "headers", "tags", "ack", "crypto", "stream", "padding", "other", "outside")
@@ -35,6 +35,7 @@ class Composition(OfPaper):
 
     client: str = Field(description="The client.")
     body_bytes: int = Field(description="Length of the response's body.")
+    responses: int = Field(default=1, description="Number of responses.")
     ack_low_percent: float | None = Field(
         default=None, description="Lower bound of its ACKs in percent of the server's bytes."
     )
@@ -42,6 +43,7 @@ class Composition(OfPaper):
     bundled_high_percent: float | None = Field(
         default=None, description="Upper bound of the share of ACKs in packets with other frames."
     )
+    connections: float | None = Field(default=None, description="Mean number of connections.")
 
 
 class AckBytes(Experiment):
@@ -54,6 +56,8 @@ class AckBytes(Experiment):
 class Composed:
     """A cell. Numbers are medians over completed trials; null without any.
 
+    A trial with several connections only counts in `connections`.
+
     Each of KINDS, `client_percent` (their sum) and `ack_only_percent` (datagrams with only ACKs, headers
     included) is in IP bytes per 100 bytes of the server. `bundled_percent`: the share of packets with an ACK
     that also carry other frames. `tags_percent`: tags in percent of tags and CRYPTO frames.
@@ -64,8 +68,10 @@ class Composed:
     client_version: str | None
     server: str
     body_bytes: int
+    responses: int
     trials: int
     done: int
+    connections: float | None
     client_percent: float | None
     udp_ip: float | None
     headers: float | None
@@ -117,7 +123,8 @@ def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
     )
     columns = [
         PrintedColumn("client\n", [line.client for line in completed], right=False),
-        PrintedColumn("body\nkB", [f"{line.body_bytes / 1000:g}" for line in completed]),
+        PrintedColumn("body\nkB", [_body(line) for line in completed]),
+        *(_connections(completed) if any(line.responses > 1 for line in completed) else ()),
         PrintedColumn("client\n%", [number(line.client_percent, 2) for line in completed]),
         *(
             PrintedColumn(title, [number(getattr(line, kind), 2) for line in completed])
@@ -148,7 +155,7 @@ def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
 
 def _checks(lines: Sequence[Composed]) -> Iterator[Check]:
     for line in lines:
-        about = f"{line.client}, body of {line.body_bytes / 1000:g} kB"
+        about = f"{line.client}, body of {_body(line)} kB"
         published = line.published
         if published is None:
             continue
@@ -178,6 +185,19 @@ def _checks(lines: Sequence[Composed]) -> Iterator[Check]:
             )
 
 
+def _connections(lines: Sequence[Composed]) -> Iterator[PrintedColumn]:
+    """Return the columns for connections, with the published numbers."""
+    published = [None if line.published is None else line.published.connections for line in lines]
+    yield PrintedColumn("conn-\nections", [number(line.connections, 0) for line in lines])
+    yield PrintedColumn("publ.\n", [number(found, 0) for found in published])
+
+
+def _body(line: Composed) -> str:
+    """Return the length of the body in kB, with the number of responses if there are several."""
+    times = "" if line.responses == 1 else f"{line.responses} x "
+    return f"{times}{line.body_bytes / 1000:g}"
+
+
 def _published(line: Composed, low: str | None, high: str) -> str:
     theirs = line.published
     if theirs is None or getattr(theirs, high) is None:
@@ -198,8 +218,10 @@ def _composed(experiment: AckBytes, cell: Cell, rows: Sequence[TrialRow]) -> Com
         client_version=ended[0]["client_version"] if ended else None,
         server=cell.server,
         body_bytes=cell.body_bytes,
+        responses=cell.responses,
         trials=len(rows),
         done=len(ended),
+        connections=median_of(ended, column("connections")),
         client_percent=median_of(ended, percent("ip_bytes_client", "ip_bytes_server")),
         **{kind: share(kind) for kind in KINDS},
         ack_only_percent=median_of(ended, percent("ack_only_ip_bytes", "ip_bytes_server")),
@@ -212,7 +234,8 @@ def _composed(experiment: AckBytes, cell: Cell, rows: Sequence[TrialRow]) -> Com
 
 
 def _is_of(published: Composition, cell: Cell) -> bool:
-    return (published.client, published.body_bytes) == (cell.client, cell.body_bytes)
+    theirs = (published.client, published.body_bytes, published.responses)
+    return theirs == (cell.client, cell.body_bytes, cell.responses)
 
 
 def _tags_percent(row: TrialRow) -> float | None:
@@ -223,9 +246,9 @@ def _tags_percent(row: TrialRow) -> float | None:
 def panels(lines: Sequence[Composed]) -> list[ComparisonPanel]:
     """Return panels for each body length: bytes by kind, and bundled ACKs."""
     figure = []
-    for size in dict.fromkeys(line.body_bytes for line in lines):
-        group = [line for line in lines if line.body_bytes == size]
-        title = f"Body of {size / 1000:g} kB"
+    for size in dict.fromkeys(map(_body, lines)):
+        group = [line for line in lines if _body(line) == size]
+        title = f"Body of {size} kB"
         dots: list[ComparisonSeries] = []
         dots += series("headers", [(line.client, line.all_headers) for line in group])
         # The other kinds have no plot style; the table lists them.

@@ -25,6 +25,7 @@ ack_requests  the reordering behaviours that its server can request by ACK_FREQU
 answers     the server's answers; default: both. A server without `iack` cannot wait for a certificate
 handshakes  the handshakes that its server supports; default: only full ones
 resumes     true: its client resumes the session of the request before, if the request demands it
+repeats     true: its client can load a resource several times in a request, and keeps connections
 gso         true: its server can send several datagrams as one; `always`: it cannot turn this off
 gso_segments  true: its server can fill buffers with a given number of datagrams
 qlog        true: its client writes a qlog file of each connection into the folder QLOGDIR
@@ -91,6 +92,7 @@ class StackFile(BaseModel):
     answers: tuple[Answering, ...] = ("iack", "wfc")
     handshakes: tuple[Handshake, ...] = ("full",)
     resumes: bool = False
+    repeats: bool = False
     gso: bool | Literal["always"] = False
     gso_segments: bool = False
     launch_times: bool = False

@@ -40,7 +40,7 @@ SEEDING = (
     *("drop_second_flight", "reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
     *("body_bytes", "congestion_control", "ack_ratio", "ack_delay_ms", "ack_reordering"),
     *("named", "client_qlog", "server_log", "ack_ratio_later", "ack_ratio_later_after"),
-    *("handshake", "gso_segments", "server_qlog", "alpn"),
+    *("handshake", "gso_segments", "server_qlog", "alpn", "responses", "think_ms"),
 )
 """A cell's fields in the order of a seed's text. Add new fields at the end, and to `_ADDED`."""
 _ADDED = (
@@ -48,7 +48,7 @@ _ADDED = (
     *("netem_loss_to_client_percent", "netem_loss_to_server_percent"),
     *("reorder_to_client", "reorder_to_server", "reorder_percent", "reorder_ms"),
     *("ack_ratio_later", "ack_ratio_later_after", "handshake", "gso_segments"),
-    *("server_qlog", "alpn"),
+    *("server_qlog", "alpn", "responses", "think_ms"),
 )
 """Fields that are in a seed's text only if they differ from their defaults."""
 _FOLDER = re.compile(r"(\d{4,6})-(\d{4,6})")
@@ -196,8 +196,11 @@ def run(block: TrialBlock, folder: Path, *, captures: bool = True) -> list[Trial
 
 
 def timeout_s(cell: Cell) -> float:
-    """Return the time limit for a trial of a cell in seconds, in proportion to the loss above 1 %."""
-    return TIMEOUT_S * max(1.0, cell.loss_percent)
+    """Return the time limit for a trial of a cell in seconds, in proportion to the loss above 1 %.
+
+    The pauses between responses are added.
+    """
+    return TIMEOUT_S * max(1.0, cell.loss_percent) + (cell.responses - 1) * cell.think_ms / 1000
 
 
 def job(block: TrialBlock) -> dict[str, Any]:

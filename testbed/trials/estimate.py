@@ -31,7 +31,7 @@ def cpu_s(cell: Cell, trials: int) -> float:
     """Return the CPU seconds for a guest that runs `trials` of a cell."""
     trial_s = BROWSER_CPU_S if stacks.find(cell.client).polls else TRIAL_CPU_S
     # Plus a guest's first trial, which does not count.
-    return GUEST_CPU_S + (trials + 1) * (trial_s + cell.body_bytes / 1e6 * BODY_CPU_S)
+    return GUEST_CPU_S + (trials + 1) * (trial_s + cell.responses * cell.body_bytes / 1e6 * BODY_CPU_S)
 
 
 def limit_s(cell: Cell, trials: int) -> float:
@@ -58,4 +58,4 @@ def length(cell: Cell) -> int:
 
 
 def _captures_mb(cell: Cell, trials: int) -> float:
-    return CAPTURED * cell.body_bytes * (trials + 1) / 1e6
+    return CAPTURED * cell.responses * cell.body_bytes * (trials + 1) / 1e6

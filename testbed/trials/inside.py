@@ -84,7 +84,7 @@ def _repeat(job: dict[str, Any], cell: Cell, folder: Path, authority: Authority)
         logs.mkdir()
         os.environ["QLOGDIR"] = str(logs)
     client = programs.ClientProgram(job["client"], folder)
-    request = programs.request(job, authority.path)
+    request = programs.request(job, cell, authority.path)
     if cell.handshake == "resumed":
         # Repetition 0 gets the first ticket.
         request["resume"] = True

@@ -75,9 +75,11 @@ class ClientProgram:
         return process
 
 
-def request(job: dict[str, Any], roots: Path, port: int = path.PORT) -> dict[str, Any]:
+def request(job: dict[str, Any], cell: Cell, roots: Path, port: int = path.PORT) -> dict[str, Any]:
     """Return the request of each trial, to a server on `port` with a certificate that `roots` verifies."""
+    several = {"responses": cell.responses, "think_s": cell.think_ms / 1000} if cell.responses > 1 else {}
     return {
+        **several,
         "url": f"https://{NAME}/",
         "host": NAME,
         "ip": path.SERVER_IP,

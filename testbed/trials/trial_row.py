@@ -99,6 +99,7 @@ def conditions(cell: Cell) -> TrialRow:
         "congestion_control": cell.congestion_control,
         "ack_policy": cell.ack_policy,
         "body_bytes": cell.body_bytes,
+        **{name: given[name] for name in ("responses", "think_ms")},
         **{name: given[name] for name in ("certificate_bytes", "certificate_key", "certificate_delay_ms")},
         "handshake": cell.handshake,
         "loss_percent": cell.loss_percent,
@@ -132,6 +133,7 @@ def without_trial(experiment: str, cell: Cell, repetition: int, outcome: str, de
         "outcome": outcome,
         "detail": detail,
         "seed": None,
+        "connections": None,
         **dict.fromkeys((*MEASURES, *ACK_MEASURES, "rtt_first_us", "pto_first_us", "transfer_us")),
         **dict.fromkeys((*PACING_MEASURES, "gaps_up_to_100us_share", "link_late_p99_us", "guest_cpu_s")),
         "capture_file": None,
@@ -151,11 +153,13 @@ def of_trial(row: TrialRow, trial: GuestTrial, captured: CaptureContent) -> Tria
     ]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
     # Null if the client does not count them (testbed/stacks/own_program.py).
-    if outcome == "done" and row["body_bytes"] and trial["body_received"] not in (None, row["body_bytes"]):
+    body_bytes = row["responses"] * row["body_bytes"]
+    if outcome == "done" and body_bytes and trial["body_received"] not in (None, body_bytes):
         outcome = "failed"
-        detail = f"{trial['body_received']} of {row['body_bytes']} bytes of the body arrived"
+        detail = f"{trial['body_received']} of {body_bytes} bytes of the body arrived"
     faults = [captured.fault] if captured.fault else []
-    if len(connections) != 1:
+    # A client may make more connections for more responses.
+    if not 1 <= len(connections) <= row["responses"]:
         faults.append(f"the capture has {len(connections)} connections of the trial")
     if faults and outcome == "done":
         outcome, detail = "not_captured", "; ".join(faults)
@@ -179,6 +183,7 @@ def of_trial(row: TrialRow, trial: GuestTrial, captured: CaptureContent) -> Tria
             name: trial[name]
             for name in ("drop_to_server", "dropped", "reordered", "queue_drops", "queue_to_server_drops")
         },
+        "connections": None if captured.fault else len(connections),
         **{name: connection_row.get(name) for name in MEASURES},
         **{name: acked.get(name) for name in ACK_MEASURES},
         **_paced(

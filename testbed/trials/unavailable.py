@@ -27,6 +27,8 @@ def why(cell: Cell) -> str | None:
         return f"the client {cell.client} has no second flight, because it uses TCP"
     if cell.handshake == "resumed" and not client.resumes:
         return f"the client {cell.client} resumes no sessions here"
+    if cell.responses > 1 and not client.repeats:
+        return f"the client {cell.client} requests a single response"
     if cell.client_qlog and not client.qlog:
         return f"the client {cell.client} writes no qlog"
     if cell.server_qlog and not server.server_qlog:

@@ -92,12 +92,14 @@ def answer(
     environment: Mapping[str, str] | None = None,
     logged: bool = False,
     server_environment: Mapping[str, str] | None = None,
+    asked: Mapping[str, object] | None = None,
     before_end: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Return a client's answer to a request from a server that is configured so.
 
     It trusts the authority of `folder`; `environment` is added to the client's. `logged`: by the client that
-    writes a log. `before_end` is called after the answer, while the server runs.
+    writes a log. `asked`: further fields of the request. `before_end` is called after the answer, while the
+    server runs.
     """
     request = {
         **client_checks.REQUEST,
@@ -109,6 +111,7 @@ def answer(
         "timeout_s": timeout_s,
         "max_bytes": max_bytes,
         "roots": str(make_authority(folder).path),
+        **(asked or {}),
     }
     program = stacks.find(client).client_command(logged=logged)
     with serving(folder, server, given, environment=server_environment):

@@ -11,7 +11,7 @@ import pytest
 
 from testbed import experiment_files
 from testbed.experiment.cell import Cell
-from testbed.trials import block, estimate, trial_row
+from testbed.trials import block, estimate, programs, trial_row
 from testbed.trials.captures import captured_packets, whole_capture
 
 CELL = Cell(client="quiche", server="quiche", answering="wfc")
@@ -134,6 +134,46 @@ def test_a_counted_body_must_be_complete(received: int | None, expected: tuple[s
     row = trial_row.without_trial("own", cell, 1, "guest_failed", None)
     found = trial_row.of_trial(row, trial, trial_row.CaptureContent([CONNECTION]))
     assert (found["outcome"], found["detail"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("received", "connections", "outcome"),
+    [
+        (1_500_000, 1, "done"),
+        (1_500_000, 3, "done"),
+        (1_500_000, 4, "not_captured"),
+        (1_500_000, 0, "not_captured"),
+        (500_000, 1, "failed"),
+    ],
+)
+def test_several_responses_have_up_to_as_many_connections(
+    received: int, connections: int, outcome: str
+) -> None:
+    """With several connections, no columns of a single one are known."""
+    cell = CELL.model_copy(update={"body_bytes": 500_000, "responses": 3, "think_ms": 2000})
+    trial = {**finished("complete", None), "body_received": received}
+    row = trial_row.without_trial("own", cell, 1, "guest_failed", None)
+    captured = trial_row.CaptureContent([{**CONNECTION, "ack_us": 7}] * connections)
+    found = trial_row.of_trial(row, trial, captured)
+    assert (found["outcome"], found["connections"]) == (outcome, connections)
+    assert found["ack_us"] == (7 if connections == 1 else None)
+    assert (found["responses"], found["think_ms"]) == (3, 2000)
+    faulty = trial_row.of_trial(row, trial, trial_row.CaptureContent([CONNECTION], fault="a fault"))
+    assert faulty["connections"] is None
+
+
+def test_several_responses_take_more_time_and_memory() -> None:
+    single = CELL.model_copy(update={"body_bytes": 2_000_000})
+    several = single.model_copy(update={"responses": 30, "think_ms": 9500})
+    total = single.model_copy(update={"body_bytes": 60_000_000})
+    assert estimate.cpu_s(several, 2) == estimate.cpu_s(total, 2)
+    assert estimate.memory_mb(several, 2) == estimate.memory_mb(total, 2) > estimate.memory_mb(single, 2)
+    assert block.timeout_s(several) == block.timeout_s(single) + 29 * 9.5
+    job = {"timeout_s": 1, "http": "3"}
+    asked = [programs.request(job, cell, Path("/roots")) for cell in (single, several)]
+    # Clients of other stacks do not know these fields.
+    assert "responses" not in asked[0] and "think_s" not in asked[0]
+    assert (asked[1]["responses"], asked[1]["think_s"]) == (30, 9.5)
 
 
 def test_success_needs_a_stream_in_the_capture() -> None:

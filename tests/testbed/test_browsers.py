@@ -41,6 +41,44 @@ def test_a_resource_is_complete(tmp_path: Path, browser: str, server: str) -> No
 
 
 @pytest.mark.parametrize("browser", BROWSERS)
+def test_several_responses_use_one_connection(tmp_path: Path, browser: str) -> None:
+    keys = tmp_path / "keys"
+    given = loopback.configuration(tmp_path, "quiche", 100_000)
+    environment = {"SSLKEYLOGFILE": str(keys)}
+    asked = {"responses": 3, "think_s": 0.2}
+    found = loopback.answer(tmp_path, browser, "quiche", given, environment=environment, asked=asked)
+    assert (found["end"], found["detail"], found["body_bytes"]) == ("complete", None, 300_000)
+    assert found["duration_us"] > 400_000
+    lines = keys.read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("CLIENT_TRAFFIC_SECRET_0 ") for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "responses", "expected"),
+    [
+        (["complete"], 1, ("complete", 10, 5)),
+        (["complete", "complete", "complete"], 3, ("complete", 30, None)),
+        (["complete", "reset"], 3, ("reset", 20, 5)),
+        (["timeout"], 2, ("timeout", 10, 5)),
+    ],
+)
+def test_an_incomplete_response_is_the_last(
+    ends: list[str], responses: int, expected: tuple[str, int, int | None]
+) -> None:
+    """The time is that of the answer, or the time of all responses."""
+    left = [
+        ClientAnswer(end, started_at=number, body_bytes=10, duration_us=5) for number, end in enumerate(ends)
+    ]
+    request = Request(**{**REQUEST, "responses": responses, "think_s": 0.001})
+    found = session.repeated(request, lambda: left.pop(0))
+    assert (found.end, found.body_bytes, left) == (*expected[:2], [])
+    if expected[2] is None:
+        assert found.started_at == 0 and (found.duration_us or 0) >= 2000
+    else:
+        assert found.duration_us == expected[2]
+
+
+@pytest.mark.parametrize("browser", BROWSERS)
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_a_certificate_is_verified(tmp_path: Path, browser: str, flaw: Flaw) -> None:
     given = loopback.configuration(tmp_path, "quiche", flaw=flaw)

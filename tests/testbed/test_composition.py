@@ -92,6 +92,23 @@ def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expe
     assert ("2-3" in text) is (client == "firefox")
 
 
+def test_a_video_has_connections() -> None:
+    """Published are 14 of Chromium, whose player contacts several hosts."""
+    video = find("ack-video")
+    cells = {cell.client: cell for cell in video.cells()}
+    rows = [trial(cells["chromium"], connections=number) for number in (1, 3, 3)]
+    rows.append(trial(cells["firefox"], connections=2, bytes_tags=None, ip_bytes_client=None))
+    chromium, firefox = ack_bytes.cells(video, rows)
+    assert (chromium.responses, chromium.connections, firefox.connections) == (30, 3, 2)
+    assert chromium.published is not None and chromium.published.connections == 14
+    text = measures.results(video, Path(), rows).summary().text(terminal=False)
+    assert "30 x 1500" in text
+    (line,) = (line.split() for line in text.splitlines() if line.startswith("chromium "))
+    assert line[1:6] == ["30", "x", "1500", "3", "14"]
+    single = measures.results(OWN, Path(), [trial(named("quinn", LONG))]).summary().text(terminal=False)
+    assert "conn-" in text and "conn-" not in single
+
+
 def test_published_values_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [trial(named("firefox", LONG))]
     shown = measures.results(OWN, Path(), rows).summary()

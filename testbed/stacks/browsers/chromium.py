@@ -81,30 +81,34 @@ class Chromium:
             tab = tools.command("Target.attachToTarget", end, targetId=page, flatten=True)["sessionId"]
             tools.command("Network.enable", end, tab)
             tools.command("Network.setUserAgentOverride", end, tab, userAgent=request.user_agent)
-            started_at, started_ns = time.time_ns(), time.monotonic_ns()
-            found = tools.command(
-                "Network.loadNetworkResource",
-                end,
-                tab,
-                frameId=page,
-                url=request.url,
-                options={"disableCache": True, "includeCredentials": False},
-            )["resource"]
-            answer = ClientAnswer(**{**of_resource(found), "started_at": started_at})
-            while answer.end == "complete" and (stream := found.get("stream")):
-                chunk = tools.command("IO.read", end, tab, handle=stream)
-                data = chunk.get("data", "")
-                size = len(base64.b64decode(data)) if chunk.get("base64Encoded") else len(data.encode())
-                answer = replace(answer, body_bytes=answer.body_bytes + size)
-                if answer.body_bytes >= request.max_bytes:
-                    answer = replace(answer, end="limit")
-                if chunk.get("eof"):
-                    break
-            return replace(answer, duration_us=(time.monotonic_ns() - started_ns) // 1000)
+            return session.repeated(request, lambda: self._load_once(request, page, tab, end))
         finally:
             # If this fails, the next request still uses a new context.
             with suppress(FirstflightError, TimeoutError):
                 tools.command("Target.disposeBrowserContext", end, browserContextId=context)
+
+    def _load_once(self, request: Request, page: str, tab: str, end: float) -> ClientAnswer:
+        tools = self._tools
+        started_at, started_ns = time.time_ns(), time.monotonic_ns()
+        found = tools.command(
+            "Network.loadNetworkResource",
+            end,
+            tab,
+            frameId=page,
+            url=request.url,
+            options={"disableCache": True, "includeCredentials": False},
+        )["resource"]
+        answer = ClientAnswer(**{**of_resource(found), "started_at": started_at})
+        while answer.end == "complete" and (stream := found.get("stream")):
+            chunk = tools.command("IO.read", end, tab, handle=stream)
+            data = chunk.get("data", "")
+            size = len(base64.b64decode(data)) if chunk.get("base64Encoded") else len(data.encode())
+            answer = replace(answer, body_bytes=answer.body_bytes + size)
+            if answer.body_bytes >= request.max_bytes:
+                answer = replace(answer, end="limit")
+            if chunk.get("eof"):
+                break
+        return replace(answer, duration_us=(time.monotonic_ns() - started_ns) // 1000)
 
 
 def of_resource(found: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _SETTINGS: dict[str, bool | int | str] = {
     "services.settings.server": "",
     "toolkit.telemetry.enabled": False,
 }
-# Each load uses a new container number, and so a new connection.
+# Each request uses a new container number, and so a new connection.
 _LOAD = """
 const [url, agent, number, most] = arguments, done = arguments[arguments.length - 1];
 const channel = NetUtil.newChannel({
@@ -74,11 +74,11 @@ channel.asyncOpen({
     channel.QueryInterface(Ci.nsITimedChannel);
     for (const name of ["asyncOpen", "connectEnd", "responseStart", "responseEnd"])
       found[name] = channel[name + "Time"];
-    Services.obs.notifyObservers(null, "net:cancel-all-connections");
     done(found);
   },
 });
 """
+_CLOSE = 'Services.obs.notifyObservers(null, "net:cancel-all-connections");'
 # Error names (xpcom/base/ErrorList.py) and the ends they mean; all others are `failed`.
 _ENDS = {
     "NS_ERROR_CONNECTION_REFUSED": "connect_failed",
@@ -117,7 +117,7 @@ class Firefox:
             stdout=subprocess.DEVNULL,
             env={**os.environ, "HOME": str(home)},
         )
-        self._loads = 0
+        self._requests = 0
         try:
             self._marionette = Marionette(port, end)
             self._marionette.command("WebDriver:NewSession", end, capabilities={})
@@ -133,12 +133,18 @@ class Firefox:
 
     def load(self, request: Request, end: float) -> ClientAnswer:
         """Load a resource: see `session.Browser`."""
-        self._loads += 1
+        self._requests += 1
         tools = self._marionette
         tools.command("WebDriver:SetTimeouts", end, script=int(request.timeout_s * 1000) + 1000)
-        arguments = [request.url, request.user_agent, self._loads, request.max_bytes]
-        found = tools.command("WebDriver:ExecuteAsyncScript", end, script=_LOAD, args=arguments)["value"]
-        return of_load(found, request.max_bytes)
+        arguments = [request.url, request.user_agent, self._requests, request.max_bytes]
+
+        def load_once() -> ClientAnswer:
+            found = tools.command("WebDriver:ExecuteAsyncScript", end, script=_LOAD, args=arguments)["value"]
+            return of_load(found, request.max_bytes)
+
+        answer = session.repeated(request, load_once)
+        tools.command("WebDriver:ExecuteScript", end, script=_CLOSE, args=[])
+        return answer
 
 
 def of_load(found: dict[str, Any], max_bytes: int) -> ClientAnswer:

@@ -1,6 +1,7 @@
 """Shared code of browser clients (downloader/clients/contract.py): load a resource by HTTP/3, headless.
 
-Each request uses a new connection and no session to resume. A browser can contact only the request's address:
+Each request uses a new connection and no session to resume. With several responses, the browser decides
+whether later ones use the same connection. A browser can contact only the request's address:
 it resolves only the request's name, and its background services are off. Addresses outside the networks of
 allow-net are refused anyway, because browsers are meant for namespaces without Internet access. A browser
 would follow a redirect to the same host; the testbed's servers send no redirects.
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -46,7 +47,7 @@ class Browser(Protocol):
     """A running browser."""
 
     def load(self, request: Request, end: float) -> ClientAnswer:
-        """Load a resource on a new connection.
+        """Load a resource on a new connection, as often as the request says (`repeated`).
 
         TimeoutError at `end` (a time of time.monotonic); FirstflightError if the browser fails.
         """
@@ -109,6 +110,28 @@ class BrowserClient:
             home = Path(tempfile.mkdtemp(dir=self._folder))
             self._browser, self._way = self._start(way, home, end), way
         return self._browser
+
+
+def repeated(request: Request, load: Callable[[], ClientAnswer]) -> ClientAnswer:
+    """Load a resource `request.responses` times; pause for `request.think_s` between them.
+
+    Return the first response's answer with the bytes of all bodies and the time until the last one ends, or
+    the answer of the first incomplete response.
+    """
+    started_ns = time.monotonic_ns()
+    first = load()
+    received = first.body_bytes
+    for _ in range(request.responses - 1):
+        if first.end != "complete":
+            return first
+        time.sleep(request.think_s)
+        answer = load()
+        received += answer.body_bytes
+        if answer.end != "complete":
+            return replace(answer, body_bytes=received)
+    if request.responses == 1:
+        return first
+    return replace(first, body_bytes=received, duration_us=(time.monotonic_ns() - started_ns) // 1000)
 
 
 def fields(headers: dict[str, str]) -> dict[str, object]:
