@@ -76,18 +76,35 @@ def migrate(store: Store) -> list[MigrationStep]:
 
 def _apply(store: Store, leases: list[lease.Lease]) -> list[MigrationStep]:
     steps = pending(store)
-    for step in steps:
-        # Each statement can be repeated, so an interrupted step is repeated as a whole.
-        for statement in step.statements:
+    for batch in _batches(steps):
+        # Each statement can be repeated, so an interrupted batch is repeated as a whole.
+        for statement in (statement for step in batch for statement in step.statements):
             for held in leases:
                 held.keep()
             store.execute(statement)
-        store.execute(
-            f"INSERT INTO {store.dialect.database}.{_LOG} (part, name, sha256, applied_at) "
-            "SELECT {part:String}, {name:String}, {digest:String}, now64(9, 'UTC')",
-            {"part": step.part, "name": step.name, "digest": step.digest},
-        )
+        _record(store, batch)
     return steps
+
+
+def _batches(steps: list[MigrationStep]) -> list[list[MigrationStep]]:
+    """Return the steps to record together: each migration alone, all views, all comments.
+
+    An insert takes longer than a view or a comment.
+    """
+    alone = [[step] for step in steps if step.part == "migration"]
+    together = [[step for step in steps if step.part == part] for part in ("view", "comment")]
+    return [*alone, *filter(None, together)]
+
+
+def _record(store: Store, steps: list[MigrationStep]) -> None:
+    """Record applied steps."""
+    rows = ", ".join(
+        f"({literal(step.part)}, {literal(step.name)}, {literal(step.digest)})" for step in steps
+    )
+    store.execute(
+        f"INSERT INTO {store.dialect.database}.{_LOG} (part, name, sha256, applied_at) "
+        f"SELECT step.1, step.2, step.3, now64(9, 'UTC') FROM (SELECT arrayJoin([{rows}]) AS step)"
+    )
 
 
 def outdated(store: Store) -> str:
