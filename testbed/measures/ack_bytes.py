@@ -69,6 +69,7 @@ class Composed:
     server: str
     body_bytes: int
     responses: int
+    think_ms: float
     trials: int
     done: int
     connections: float | None
@@ -123,8 +124,8 @@ def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
     )
     columns = [
         PrintedColumn("client\n", [line.client for line in completed], right=False),
-        PrintedColumn("body\nkB", [_body(line) for line in completed]),
-        *(_connections(completed) if any(line.responses > 1 for line in completed) else ()),
+        PrintedColumn("body\nkB", [f"{line.body_bytes / 1000:g}" for line in completed]),
+        *(_several(completed) if any(line.responses > 1 for line in completed) else ()),
         PrintedColumn("client\n%", [number(line.client_percent, 2) for line in completed]),
         *(
             PrintedColumn(title, [number(getattr(line, kind), 2) for line in completed])
@@ -155,7 +156,7 @@ def summary(experiment: AckBytes, lines: Sequence[Composed]) -> SummaryPage:
 
 def _checks(lines: Sequence[Composed]) -> Iterator[Check]:
     for line in lines:
-        about = f"{line.client}, body of {_body(line)} kB"
+        about = f"{line.client}, {_body(line)}"
         published = line.published
         if published is None:
             continue
@@ -185,17 +186,21 @@ def _checks(lines: Sequence[Composed]) -> Iterator[Check]:
             )
 
 
-def _connections(lines: Sequence[Composed]) -> Iterator[PrintedColumn]:
-    """Return the columns for connections, with the published numbers."""
+def _several(lines: Sequence[Composed]) -> Iterator[PrintedColumn]:
+    """Return the columns about several responses and their connections, with the published numbers."""
     published = [None if line.published is None else line.published.connections for line in lines]
+    yield PrintedColumn("times\n", [str(line.responses) for line in lines])
+    yield PrintedColumn("pause\ns", [f"{line.think_ms / 1000:g}" for line in lines])
     yield PrintedColumn("conn-\nections", [number(line.connections, 0) for line in lines])
     yield PrintedColumn("publ.\n", [number(found, 0) for found in published])
 
 
 def _body(line: Composed) -> str:
-    """Return the length of the body in kB, with the number of responses if there are several."""
-    times = "" if line.responses == 1 else f"{line.responses} x "
-    return f"{times}{line.body_bytes / 1000:g}"
+    """Return the length of the body, with the number of responses and their distance if there are several."""
+    length = f"{line.body_bytes / 1000:g} kB"
+    if line.responses == 1:
+        return f"body of {length}"
+    return f"{line.responses} bodies of {length}, with pauses of {line.think_ms / 1000:g} s"
 
 
 def _published(line: Composed, low: str | None, high: str) -> str:
@@ -219,6 +224,7 @@ def _composed(experiment: AckBytes, cell: Cell, rows: Sequence[TrialRow]) -> Com
         server=cell.server,
         body_bytes=cell.body_bytes,
         responses=cell.responses,
+        think_ms=cell.think_ms,
         trials=len(rows),
         done=len(ended),
         connections=median_of(ended, column("connections")),
@@ -248,7 +254,7 @@ def panels(lines: Sequence[Composed]) -> list[ComparisonPanel]:
     figure = []
     for size in dict.fromkeys(map(_body, lines)):
         group = [line for line in lines if _body(line) == size]
-        title = f"Body of {size} kB"
+        title = size[0].upper() + size[1:]
         dots: list[ComparisonSeries] = []
         dots += series("headers", [(line.client, line.all_headers) for line in group])
         # The other kinds have no plot style; the table lists them.
