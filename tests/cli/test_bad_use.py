@@ -169,7 +169,7 @@ def test_a_fault_of_ours_is_one_sentence_with_its_place(
     arguments = ["campaign", "run", "--config", "c.toml", "--top", "3", "--dry-run"]
     status, shown = end_of(arguments, monkeypatch, capsys)
     assert (status, shown.count("\n")) == (1, 1)
-    assert "ZeroDivisionError: division by zero (tests/test_bad_use.py, line " in shown
+    assert "ZeroDivisionError: division by zero (tests/cli/test_bad_use.py, line " in shown
     monkeypatch.setenv(main.TRACEBACK_VARIABLE, "1")
     monkeypatch.setattr(sys, "argv", ["firstflight", *arguments])
     with pytest.raises(ZeroDivisionError):

@@ -15,7 +15,7 @@ from scanner.driver.rows import Rows
 from scanner.records import counts, merge
 from scanner.records.last_probe import last_probes
 from schemas import records
-from tests.test_probe_parts import SECOND, answer, merged, probe, prober_rows, write_segment
+from tests.scanner.test_probe_parts import SECOND, answer, merged, probe, prober_rows, write_segment
 
 MODULES = (choose, rows, segments)
 

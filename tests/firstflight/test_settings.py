@@ -16,7 +16,7 @@ from orchestration.local import preview
 from scanner.resolver.configured import configured_resolver
 from tests import minimal
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

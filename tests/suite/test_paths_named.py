@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "bench|cli|crawler|dags|deploy|dissector|docs|downloader|examples|firstflight|lab|orchestration|reports|"
     "scanner|schemas|store|testbed"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TREE = Path(__file__).resolve().parent.parent
+TREE = Path(__file__).resolve().parents[2]
 FILES = sorted(path for path in TREE.rglob("src/**/tests.rs") if "target" not in path.parts)
 
 

@@ -136,11 +136,11 @@ def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path
     program = (
         "import sys, time; sys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path\n"
-        "from tests.test_capture import new, send\n"
+        "from tests.firstflight.test_capture import new, send\n"
         "c = new(Path(sys.argv[1]) / 'probe.pcap').__enter__()\n"
         "send(20); print(c._process.pid, flush=True); time.sleep(600)\n"
     )
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path), str(root)], stdout=subprocess.PIPE, cwd=root
     ) as parent:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.conftest import TIMING
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 (DESIGN,) = (ROOT / "docs/design").glob("0013-*.md")
 # Only in the table: a whole site takes minutes, and guests have a separate clock.
 NOT_REPEATED = {"tests/airflow/test_site.py", "tests/testbed/guests/test_lab.py"}

@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 # A command: `make NAME` in code, or at the start of an indented line.
 NAMED = re.compile(r"(?:`|^ {4,}(?:\w+=\S+ )?)make ([a-z][a-z-]*)", re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.conftest import group_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # Module -> what starts a lab or servers in it.
 STARTING = {
     "tests.campaign_loopback.world": {"CampaignWorld"},

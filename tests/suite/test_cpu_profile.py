@@ -27,7 +27,7 @@ def test_set_up_tear_down_and_children_count(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.cpu_profile", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*argv, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)],
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,

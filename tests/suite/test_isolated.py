@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-ISOLATED = Path(__file__).with_name("isolated")
+ISOLATED = Path(__file__).parents[1] / "isolated"
 
 
 def isolated(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -23,8 +23,8 @@ from deploy.docs import result_table
 from deploy.docs import results as pages
 from testbed.experiment.cell import Cell
 from testbed.trials.block import TrialBlock
-from tests.test_ack_cost_bench import ROUNDS
-from tests.test_stack_delays_bench import BLOCKS
+from tests.bench.test_ack_cost import ROUNDS
+from tests.bench.test_stack_delays import BLOCKS
 
 VERSIONS = {"software": {"chdb": ["4.4.0"]}}
 COUNTS = {

@@ -9,7 +9,7 @@ import yaml
 
 from schemas import yaml_text
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_description_is_what_the_parser_in_python_reads() -> None:
