@@ -18,7 +18,7 @@ from testbed.measures.acknowledgements import cells, checks, traffic
 from testbed.measures.acknowledgements.traffic import Traffic
 from testbed.trials.trial_row import TrialRow
 from tests.testbed.experiments import find
-from tests.testbed.test_acks import named, trial
+from tests.testbed.measures.test_acks import named, trial
 
 NS = 1_000_000
 

@@ -1,4 +1,4 @@
-"""HTTP/0.9 between stacks. guests/ has the pairs with programs that `make testbed-setup` builds."""
+"""HTTP/0.9 between stacks. tests/testbed/guests has pairs with programs of `make testbed-setup`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from testbed.measures.gains import rtt_lines
 from testbed.measures.gains.rtt_lines import RttLine
 from tests.testbed.experiments import find, lines
 from tests.testbed.experiments import text as text_of
-from tests.testbed.test_gain import trial
+from tests.testbed.measures.test_gain import trial
 
 LOSS = find("iack-loss-server")
 

@@ -15,7 +15,7 @@ from testbed.computed.better_answer import BetterAnswerCase, Pair, PairCount
 from testbed.trials import block, trial_row
 from testbed.trials.captures import block_files, captured_packets
 from tests.testbed.experiments import find
-from tests.testbed.test_gain import trial
+from tests.testbed.measures.test_gain import trial
 
 LOSS = BetterAnswerCase(over=False, lost="server flight", longer=None)
 QUIET = BetterAnswerCase(over=False, lost="nothing", longer=False)

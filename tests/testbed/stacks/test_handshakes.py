@@ -1,4 +1,4 @@
-"""Handshakes with Retry, and resumed sessions with 0-RTT, over loopback. Trials with them are in guests/."""
+"""Handshakes with Retry, and resumed sessions with 0-RTT, over loopback (trials: tests/testbed/guests)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from testbed import summary
 from testbed.measures import ack_policy
 from testbed.measures.acknowledgements import cells, checks, policies
 from tests.testbed.experiments import find, text
-from tests.testbed.test_acks import acks_of, named, trial
+from tests.testbed.measures.test_acks import acks_of, named, trial
 
 NAME = "ack-policy"
 TWO = {"ack_ratio": 2, "ack_ratio_later": None}

@@ -1,4 +1,4 @@
-"""The testbed's own servers refuse bad configurations with one line each. Their trials are in guests/."""
+"""The testbed's own servers refuse bad configurations with one line each (trials: tests/testbed/guests)."""
 
 from __future__ import annotations
 

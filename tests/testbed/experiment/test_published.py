@@ -11,7 +11,7 @@ from testbed.experiment.expected import GainExperiment
 from testbed.experiment.published import GainRange, range_of
 from tests.testbed.experiments import find
 from tests.testbed.experiments import text as text_of
-from tests.testbed.test_gain import trial
+from tests.testbed.measures.test_gain import trial
 
 
 @pytest.mark.parametrize(

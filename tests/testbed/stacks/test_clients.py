@@ -1,6 +1,6 @@
-"""The testbed's own clients refuse bad input with one line each. Their trials are in guests/.
+"""The testbed's own clients refuse bad input with one line each. tests/testbed/guests has their trials.
 
-guests/ also has these tests for the clients that `make testbed-setup` builds.
+It also has these tests for the clients that `make testbed-setup` builds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stack tcp-nginx: TLS over TCP, from Debian's nginx to libcurl. Its trials are in guests/."""
+"""The stack tcp-nginx: TLS over TCP, from Debian's nginx to libcurl (trials: tests/testbed/guests)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.trials.captures import dissected
 from testbed.trials.network import path
 from tests.dissect import build
 from tests.testbed import loopback
-from tests.testbed.test_paced import capture
+from tests.testbed.measures.test_paced import capture
 
 CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 

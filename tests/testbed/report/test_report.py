@@ -26,7 +26,7 @@ from tests.browser import browser as browser
 from tests.dashboard.test_pages_in_a_browser import dark, serious
 from tests.report.test_page import BOXES, apart, opened
 from tests.testbed.experiments import find
-from tests.testbed.test_acks import trial as acked
+from tests.testbed.measures.test_acks import trial as acked
 
 HOSTILE = "</bdi></td><script>document.title='caught'</script>\u202e"
 OPEN = ("iack-half-hello", "certificate-limit", "iack-crossing", "iack-map")

@@ -15,7 +15,7 @@ from firstflight.errors import UsageError
 from testbed.trials import block
 from testbed.trials.captures import block_files
 from tests.testbed.experiments import find
-from tests.testbed.test_series import left
+from tests.testbed.trials.test_series import left
 
 DATE_S = 1_900_000_000
 """2030-03-17, in Unix seconds."""
