@@ -66,12 +66,13 @@ LAB = (
     *("tests/crawl_files/", "tests/lab_crawl/", "tests/download/", "tests/optout/"),
     *("tests/handshake/", "tests/differential/test_handshakes.py", "tests/dissect/test_prober_agrees.py"),
     *("tests/crawl/test_fetched.py", "tests/crawl/test_lab_answers.py"),
-    *("tests/dashboard/test_live.py", "tests/tcp_options/test_stage.py", "tests/test_stack_delays_bench.py"),
+    *("tests/dashboard/test_live.py", "tests/tcp_options/test_stage.py", "tests/bench/test_stack_delays.py"),
 )
 
 
 # Tests that depend on a clock. The table in docs/design/0013 has the purpose of each, and
-# tests/test_timing_table.py compares the two lists. `make test-timing` repeats them, idle and under load.
+# tests/suite/test_timing_table.py compares the two lists. `make test-timing` repeats them, idle and
+# under load.
 TIMING = (
     *("tests/end_to_end/test_agreement.py", "tests/end_to_end/test_delays.py"),
     *("tests/end_to_end/test_truth.py", "tests/end_to_end/test_table1.py::test_trace"),
@@ -92,8 +93,9 @@ TIMING = (
     *("tests/tcp_options/test_runs.py", "tests/watch/test_watch.py", "tests/watch/test_two_watches.py"),
     *("tests/backoff/test_limits_of_all.py", "tests/backoff/test_shards.py"),
     "tests/backoff/test_paused_network.py",
-    *("tests/differential/test_handshakes.py", "tests/test_clock.py", "tests/test_capture.py"),
-    *("tests/test_stopped_prober.py", "tests/dissect/test_prober_agrees.py"),
+    *("tests/firstflight/test_clock.py", "tests/firstflight/test_capture.py"),
+    *("tests/differential/test_handshakes.py", "tests/scanner/test_stopped_prober.py"),
+    "tests/dissect/test_prober_agrees.py",
     *("tests/dissect/test_input.py::test_interrupted", "tests/dissect/test_input.py::test_a_second_signal"),
     *("tests/store/test_interrupt.py", "tests/store/test_crash.py", "tests/store/test_serve.py"),
     *("tests/attack/test_captures.py", "tests/airflow/test_dags.py::test_parsing_costs_little"),

@@ -12,8 +12,8 @@ from firstflight.run.run import Run
 from firstflight.system import lock
 from orchestration import execute
 from orchestration.stages import Stage
-from tests.test_stage_again import probe as probe
-from tests.test_stage_again import run as run
+from tests.orchestration.test_stage_again import probe as probe
+from tests.orchestration.test_stage_again import run as run
 
 
 def _running(run: Run, ready: threading.Event, end: threading.Event) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from lab.system.link_log import Flow, Passage
 from orchestration.runner import this_program
-from tests import record_rows
 from tests.end_to_end.site import ROOT, LabFolders
+from tests.engines import record_rows
 
 CLOUDFLARE, FASTLY = 13335, 54113
 

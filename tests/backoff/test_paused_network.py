@@ -20,8 +20,8 @@ from tests.backoff.site import (
     start_campaign,
 )
 from tests.end_to_end.site import LabFolders
+from tests.engines.segments import rows_of
 from tests.processes import halt
-from tests.segments import rows_of
 from tests.waiting import until
 
 SECOND_NS = 10**9

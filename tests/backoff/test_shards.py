@@ -13,12 +13,12 @@ from typing import Any
 from firstflight.run.run import Run
 from firstflight.shard import Shard, all_of
 from lab.system.link_log import LinkLog
-from tests import record_rows
 from tests.backoff.site import CLOUDFLARE, config, connections, left_ns, names_of, sets, start_campaign
 from tests.campaign_loopback.stopping import halted_with
 from tests.end_to_end.site import LabFolders
-from tests.segments import rows_of
-from tests.shared_limits import Sent, SharedLimits
+from tests.engines import record_rows
+from tests.engines.segments import rows_of
+from tests.engines.shared_limits import Sent, SharedLimits
 from tests.waiting import until
 
 SHARDS = all_of(3)

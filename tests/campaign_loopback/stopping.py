@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.engines.segments import count_of
 from tests.processes import go_on_when_interrupted, halt, running
-from tests.segments import count_of
 from tests.waiting import until
 
 from .world import FIRSTFLIGHT, CampaignWorld

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 from tests import drawn
+from tests.orchestration.test_stage_input import SSH, has_ended
 from tests.processes import go_on_when_interrupted
-from tests.test_stage_input import SSH, has_ended
 from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted_with

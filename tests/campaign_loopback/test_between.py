@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests import record_rows
+from tests.engines import record_rows
 
 from .world import CampaignWorld
 

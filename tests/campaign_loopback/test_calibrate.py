@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests import record_rows
-from tests.segments import rows_of
+from tests.engines import record_rows
+from tests.engines.segments import rows_of
 from tests.waiting import until
 
 from .stopping import halted, stop

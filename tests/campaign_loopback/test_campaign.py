@@ -16,8 +16,8 @@ from firstflight.run.run import Run
 from firstflight.system.reporting import progress
 from orchestration import stages
 from tests import drawn
+from tests.engines.segments import rows_of
 from tests.processes import go_on_when_interrupted
-from tests.segments import rows_of
 from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted_with

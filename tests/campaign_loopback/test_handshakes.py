@@ -14,8 +14,8 @@ import pytest
 
 from firstflight.sampling import number
 from firstflight.shard import Shard, all_of
-from tests import record_rows
-from tests.segments import rows_of
+from tests.engines import record_rows
+from tests.engines.segments import rows_of
 from tests.waiting import until
 
 from .quic_server import ALIASED

@@ -19,7 +19,7 @@ from firstflight import settings
 from firstflight.run.run import Run
 from scanner.driver.segments import closed_segments, read_segment
 from scanner.resolve import stage as resolve
-from tests import record_rows, self_killing
+from tests.engines import record_rows, self_killing
 
 from .world import OPTED_OUT, CampaignWorld
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from firstflight.shard import Shard, all_of
-from tests import record_rows
-from tests.segments import rows_of
-from tests.shared_limits import SECOND, Sent, SharedLimits
+from tests.engines import record_rows
+from tests.engines.segments import rows_of
+from tests.engines.shared_limits import SECOND, Sent, SharedLimits
 from tests.waiting import until
 
 from .test_campaign import manifest

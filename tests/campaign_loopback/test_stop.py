@@ -14,8 +14,8 @@ from pathlib import Path
 from lab.site.processes import descendants
 from scanner.driver.segments import closed_segments
 from store.location import EmbeddedLocation, locked_store
+from tests.engines.segments import rows_of
 from tests.processes import go_on_when_interrupted, halt, handles
-from tests.segments import rows_of
 from tests.waiting import until
 
 from .stopping import halted, stop

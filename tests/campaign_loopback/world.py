@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import record_rows, stores
+from tests import stores
 from tests.campaign_loopback.quic_server import ALIASED
+from tests.engines import record_rows
 from tests.free_port import free_port
 from tests.processes import halt
 from tests.waiting import until

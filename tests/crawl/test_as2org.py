@@ -16,7 +16,7 @@ from crawler.routing.as2org import Organisation
 from firstflight.errors import InputError
 from store import open_store
 from store.load import loader
-from tests import record_rows
+from tests.engines import record_rows
 
 from .conftest import MakeRun
 from .test_as_data import ROUTES

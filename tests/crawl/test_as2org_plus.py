@@ -16,7 +16,7 @@ from crawler.routing.as2org_plus import Group
 from firstflight.as_map import Mapper
 from firstflight.errors import InputError, UsageError
 from firstflight.run.outline import Known
-from tests import record_rows
+from tests.engines import record_rows
 
 from .conftest import MakeRun
 from .test_as2org import HOLDERS, TEXT

@@ -19,10 +19,11 @@ from firstflight import capture_files, settings
 from firstflight.run.run import Run
 from firstflight.system import binaries, files
 from schemas import records
-from tests import minimal, self_killing
+from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, CaptureBuilder
 from tests.dissect.conftest import dissect, rows
+from tests.engines import self_killing
 from tests.waiting import until
 
 NAMES = ("probe.pcap", "probe-2.pcap")

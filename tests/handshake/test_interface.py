@@ -16,9 +16,9 @@ import pytest
 
 from lab.declared.model import HttpAnswer
 from schemas import records
+from tests.engines.segments import rows_of
 from tests.lab_servers.running import RunningServer, endpoint, running
 from tests.processes import pending
-from tests.segments import rows_of
 from tests.waiting import until
 
 from .conftest import ENDS_S, FAST, HOST, LOOPBACK, argv, connect, write_targets

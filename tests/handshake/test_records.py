@@ -22,7 +22,8 @@ from scanner.driver import choose
 from scanner.handshake import records as joined
 from scanner.handshake import sides, totals
 from schemas import records
-from tests import minimal, record_rows
+from tests import minimal
+from tests.engines import record_rows
 
 SECOND = 10**9
 TARGETS = 4

@@ -92,7 +92,7 @@ def test_lines_that_are_no_handshakes_are_refused(tmp_path: Path, line: str, why
 
 
 def test_the_table_has_the_versions_that_lab_and_testbed_run() -> None:
-    """Their servers' names are tested with the servers (test_stacks.py, tests/testbed/test_servers.py)."""
+    """The servers' tests check their names (test_stacks.py, tests/testbed/stacks/test_servers.py)."""
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     assert {how for entry in table for how in entry["versions"].values()} <= EVIDENCE
     observed = {

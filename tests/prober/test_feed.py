@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from scanner.backoff.pauses import REFUSED_DETAIL
-from tests.feeding import started
+from tests.engines.feeding import started
+from tests.engines.segments import rows_of
+from tests.engines.shared_limits import EACH, check_turns
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.processes import halt
-from tests.segments import rows_of
-from tests.shared_limits import EACH, check_turns
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow.ipc
 
 from schemas import records
+from tests.engines.segments import rows_of
 from tests.prober.conftest import FAST, LOOPBACK, Probe, argv, write_targets
-from tests.segments import rows_of
 from tests.waiting import until
 
 COUNT = 20_000

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.waits import WAITS, counts, strace, system_calls
 from tests.waiting import until
-from tests.waits import WAITS, counts, strace, system_calls
 
 from .conftest import FAST, LOOPBACK, argv, write_targets
 

@@ -13,7 +13,7 @@ from testbed.experiment.cell import Cell
 from testbed.measures.acknowledgements import cells
 from tests.queries.test_testbed_gain import written
 from tests.testbed.experiments import find
-from tests.testbed.test_acks import named, trial
+from tests.testbed.measures.test_acks import named, trial
 
 pytestmark = pytest.mark.usefixtures("emptied_tables")
 

@@ -26,7 +26,7 @@ TESTS = (
     ("tests/port_open", ""),
     ("tests/report/test_outcome_bars.py", ""),
     ("tests/docs/test_architecture.py", ""),
-    ("tests/test_stages.py", ""),
+    ("tests/orchestration/test_stages.py", ""),
     ("tests/store/test_document.py", ""),
     ("tests/store/test_migrations.py", "port_open"),
     ("tests/queries/test_named.py", "names_by_outcome"),

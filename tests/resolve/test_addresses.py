@@ -13,7 +13,7 @@ from firstflight.settings import Resolve
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.configured import Resolver
 from scanner.resolver.names import Name
-from tests import record_rows
+from tests.engines import record_rows
 from tests.resolve.named import Named
 from tests.store.rows import answer
 from tests.waiting import until

@@ -26,10 +26,10 @@ from scanner.resolver.names import Name
 from scanner.resolver.pace import QueryPace
 from scanner.resolver.query import QueryClient
 from schemas import records
+from tests.engines.segments import rows_of
 from tests.free_port import free_port
 from tests.resolve.named import Named
 from tests.resolve.test_resolve_query import ANSWERED_S, answering
-from tests.segments import rows_of
 
 Row = dict[str, Any]
 TRIES = 5

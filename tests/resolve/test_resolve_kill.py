@@ -15,8 +15,8 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
-from tests import self_killing
 from tests.download.runs import child_of
+from tests.engines import self_killing
 from tests.processes import halt
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named

@@ -24,7 +24,7 @@ from scanner.driver.segments import closed_segments
 from scanner.resolve import stage as resolve
 from scanner.resolve.native import ResolverDown
 from schemas import records
-from tests import record_rows
+from tests.engines import record_rows
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
 from tests.waiting import until

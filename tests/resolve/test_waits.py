@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from firstflight.system import binaries
+from tests.engines.waits import counted
 from tests.free_port import free_port
-from tests.waits import counted
 
 
 @pytest.fixture(scope="module")

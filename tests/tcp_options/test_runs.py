@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from scanner.backoff.pauses import REFUSED_DETAIL
-from tests.feeding import started
+from tests.engines.feeding import started
+from tests.engines.segments import rows_of
+from tests.engines.shared_limits import EACH, check_turns
 from tests.prober.conftest import FAST, LOOPBACK, Target, write_targets
-from tests.segments import rows_of
-from tests.shared_limits import EACH, check_turns
 from tests.tcp_options.conftest import engine
 from tests.waiting import until
 

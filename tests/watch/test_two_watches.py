@@ -15,7 +15,7 @@ import pytest
 from firstflight.run.run import Run
 from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, CampaignWorld
-from tests.segments import rows_of
+from tests.engines.segments import rows_of
 from tests.waiting import until
 from tests.watch.test_watch import MINUTE_S, SECOND_NS, records, settings, sql
 

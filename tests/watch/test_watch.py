@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests import record_rows, segments, stores
+from tests import stores
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, CampaignWorld
+from tests.engines import record_rows, segments
 from tests.processes import halt, running
 from tests.waiting import until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.trials import real_time
 from testbed.trials.block import TrialBlock
-from tests.testbed.test_real import CELL
+from tests.testbed.trials.test_real import CELL
 
 
 def test_a_trial_in_real_time_has_the_path_s_delay_and_drops(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Calculations, verdicts and result files of the benches, with invented measurements."""

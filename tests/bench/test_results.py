@@ -1,0 +1,260 @@
+"""Result files of benches (`--result FILE`): content, and the columns that docs/results/tables.toml names."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import __main__ as bench
+from bench import mutant_counts, mutants, results
+from bench.campaigns import campaign, stage_memory
+from bench.campaigns.cost_table import StageRow
+from bench.engines import kernel_alone
+from bench.engines.kernel_alone import KernelAlone
+from bench.storing import dashboard, database, query_lines
+from bench.testbeds import ack_cost, real_time, stack_delays
+from deploy.docs import result_table
+from deploy.docs import results as pages
+from testbed.experiment.cell import Cell
+from testbed.trials.block import TrialBlock
+from tests.bench.test_ack_cost import ROUNDS
+from tests.bench.test_stack_delays import BLOCKS
+
+VERSIONS = {"software": {"chdb": ["4.4.0"]}}
+COUNTS = {
+    "firstflight-dissect": {"caught": 90, "missed": 7, "timeout": 3, "unviable": 10},
+    "firstflight-prober": {"caught": 50},
+}
+
+
+def begun(path: Path, name: str = "own", *arguments: str) -> results.ResultFile:
+    return results.begin(argparse.ArgumentParser(prog="bench campaign"), path, name, arguments)
+
+
+def content(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_file_has_the_command_the_date_the_machine_and_the_versions(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    file = begun(path, "own", "--names", "100", "--folder", "a b")
+    file.write([{"client": "a", "gain_ms": 1}, {"client": "b", "gain_ms": None}], VERSIONS)
+    found = content(path)
+    assert found["commands"] == ["python -m bench campaign --names 100 --folder 'a b'"]
+    assert found["result"] == "own" and found["versions"] == VERSIONS and "transcribed" not in found
+    assert found["firstflight"][0].startswith("0.") and found["kernel"][0].startswith("linux-")
+    assert (
+        "processors (" in found["machine"]
+        and f"load {file.load_at_start:.1f} at the start" in found["machine"]
+    )
+    (tmp_path / "tables.toml").write_text('["page/own"]\nof = "own"\nrows = {gain = "{gain_ms}"}\n')
+    page = pages.with_tables("<!-- results: page/own -->\n<!-- end -->", "page.md", tmp_path)
+    assert "\n| 1 |\n| - |\n" in page
+    assert f"Data: [own](results/own.json), measured on {found['measured_on']}:\n{found['machine']}." in page
+    begun(path).write([{"client": "c"}], VERSIONS)
+    assert content(path)["lines"] == [{"client": "c"}]
+    assert content(path)["commands"] == ["python -m bench campaign"]
+
+
+def test_lines_accumulate_and_each_says_how_it_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    for version in ("first", "second"):
+        begun(path, "own", "--version", version).append({"version": version}, VERSIONS)
+    found = content(path)
+    assert [line["version"] for line in found["lines"]] == ["first", "second"]
+    assert found["commands"] == [f"python -m bench campaign --version {v}" for v in ("first", "second")]
+    for line in found["lines"]:
+        assert line["measured_on"] == found["measured_on"] and line["versions"] == VERSIONS
+        assert line["firstflight"] == found["firstflight"] and "load" in line["machine"]
+
+
+def test_a_transcribed_file_stays_transcribed_with_a_later_date(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    transcribed = {
+        "result": "own",
+        "transcribed": "copied",
+        "commands": ["x"],
+        "measured_until": "2020-01-01",
+    }
+    path.write_text(json.dumps({**transcribed, "lines": [{"version": "old"}]}))
+    begun(path).append({"version": "new"}, VERSIONS)
+    found = content(path)
+    assert found["transcribed"] == "copied" and "measured_on" not in found
+    assert found["measured_until"] == found["lines"][1]["measured_on"] > "2020-01-01"
+    assert found["commands"] == ["x", "python -m bench campaign"]
+    begun(path).write([{"version": "new"}], VERSIONS)
+    assert "transcribed" not in content(path) and content(path)["measured_on"]
+
+
+@pytest.mark.parametrize("earlier", ['{"result": "other"}', "[]", "{", "{}"])
+def test_another_file_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], earlier: str
+) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(earlier)
+    with pytest.raises(SystemExit, match="2"):
+        begun(path)
+    assert (
+        f"{path}: the file exists and does not have the result own; name another" in capsys.readouterr().err
+    )
+    assert path.read_text() == earlier
+    with pytest.raises(SystemExit, match="2"):
+        begun(tmp_path / "none" / "own.json")
+    assert f"the folder {tmp_path / 'none'} does not exist; create it" in capsys.readouterr().err
+
+
+def test_without_the_option_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = results.begin(argparse.ArgumentParser(prog="bench campaign"), None, "own", [])
+    file.write([{}], VERSIONS)
+    file.append({}, VERSIONS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_option_is_for_one_measurement(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["--result", "x.json"], ["dashboard", "database", "--result=x.json"]):
+        monkeypatch.setattr("sys.argv", ["bench", *words])
+        assert bench.main() == 2
+        assert "--result is the file of one measurement: name one" in capsys.readouterr().err
+
+
+def query(**more: Any) -> dict[str, Any]:
+    """Return a query's times, as bench/storing/queries.py prints them."""
+    return {"rows": 1, "cold_s": 0.5, "wall_s": 0.25, "cpu_s": 0.2, "refused": None, **more}
+
+
+QUERIES = {
+    "amplification": query(),
+    "name_measures": query(cold_s=None, wall_s=0, cpu_s=0, refused="too much memory"),
+    "view table1": query(cpu_s=0.1),
+    "view iack_by_cdn": query(cpu_s=0.3),
+}
+
+
+def queries() -> list[results.Line]:
+    return query_lines.lines(QUERIES, {**QUERIES, "amplification": query(cpu_s=1.0)})
+
+
+def kernel() -> list[results.Line]:
+    at_rates: dict[int, list[float | None]] = {50: [19.44], 2000: [8.0, 9.0], 500: [7.0, None]}
+    return list(KernelAlone(at_rates, {5: 18.0, 20: None}).lines())
+
+
+def compared() -> list[results.Line]:
+    cell = Cell.model_validate({"client": "quiche", "server": "quiche", "answering": "wfc"})
+    block = TrialBlock("iack-loss-client", cell, 1, 3)
+    simulated, real = real_time.Times((20.0,), 1, 0), real_time.Times((21.0, 22.5, 22.0), 4, 0)
+    found = real_time.ComparedCell("cell", simulated, real, 20.0, 70.4)
+    none = real_time.Times((), 3, 3)
+    failed = real_time.ComparedCell("cell", simulated, none, None, None)
+    return [real_time.result_line(block, each) for each in (found, failed)]
+
+
+def campaigns() -> list[results.Line]:
+    rows = [StageRow("load", {"Python": 2.5}, disk_mb=3.4), StageRow("dissect", {"dissector": 1.0})]
+    return [campaign.result_line("new", 1000, 500.0, "2.0 to 1.0", rows)]
+
+
+def memory() -> list[results.Line]:
+    peaks = {100_000: 100e6, 400_000: 112e6, 1_000_000: 130e6}
+    of_sizes = {names: {"targets": int(size)} for names, size in peaks.items()}
+    return stage_memory.lines(of_sizes, [{"stage": "targets", "names_1000000_mb": 240}])
+
+
+def ack_costs() -> list[results.Line]:
+    return ack_cost.result(ROUNDS, ack_cost.costs(ROUNDS))[0]
+
+
+def delays() -> list[results.Line]:
+    found = stack_delays.delay("quic-go", "ecdsa_p256", "1.2", BLOCKS)
+    none = stack_delays.StackDelay("quiche-sf", "ecdsa_p256", no_ack_to_sh=stack_delays.NOT_BUILT)
+    return [asdict(line) for line in (found, none)]
+
+
+LINES: dict[str, tuple[Callable[[], Sequence[results.Line]], set[str]]] = {
+    ack_cost.RESULT: (ack_costs, {"received", "rounds"}),
+    campaign.RESULT: (campaigns, set()),
+    dashboard.RESULT: (lambda: [dashboard.result_line("/", 0.1, 0.2, 0.001, 0.3, 400)], set()),
+    database.RESULT: (queries, set()),
+    kernel_alone.RESULT: (kernel, set()),
+    mutants.RESULT: (lambda: mutant_counts.lines(COUNTS, dict.fromkeys(COUNTS, 200)), set()),
+    real_time.RESULT: (compared, {"experiment", "cell", "rtt_ms", "late_p99_us"}),
+    stack_delays.RESULT: (delays, set()),
+    stage_memory.RESULT: (memory, set()),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_have_the_columns_of_the_tables(name: str) -> None:
+    """The second value of LINES has the columns that no table shows."""
+    make, more = LINES[name]
+    tables = [table for table in pages.tables().values() if table.of == name]
+    named = {field.partition(".")[0] for table in tables for field in table.fields()}
+    assert named
+    for line in make():
+        assert set(line) == named | more
+    for table in tables:
+        assert result_table.markdown(table, make())
+
+
+def test_every_file_of_a_bench_is_tested() -> None:
+    known = (json.loads(path.read_text("utf-8")) for path in (pages.DOCS / "results").glob("*.json"))
+    # A transcribed file has no lines of a bench.
+    known = (c for c in known if "transcribed" not in c)
+    of_benches = {c["result"] for c in known if any("python -m bench" in line for line in c["commands"])}
+    assert of_benches <= set(LINES)
+
+
+def test_values_of_the_lines() -> None:
+    single, refused, views = queries()
+    assert (single["cold_s"], single["warm_s"], single["ten_million_cpu_s"]) == (0.5, 0.25, 0.2)
+    assert (single["hundred_million_cpu_s"], single["growth"], single["cpu_s_low"]) == (1.0, 5.0, None)
+    assert all(value is None for title, value in refused.items() if title != "query")
+    assert (views["query"], views["cpu_s"]) == ("views table1, iack_by_cdn", None)
+    assert (views["cpu_s_low"], views["cpu_s_high"], views["growth"]) == (0.1, 0.3, None)
+    assert query_lines.lines(QUERIES, None)[0]["hundred_million_cpu_s"] is None
+    assert [line["us_per_target"] for line in kernel()] == [19.4, None, 8.5, 18.0, None]
+    assert [line["probes_per_pass"] for line in kernel()] == [5, 7, 4, 5, 20]
+    done, failed = compared()
+    assert (done["figure"], done["real_ms"], done["more_ms"]) == ("7", 22.0, 2.0)
+    assert (done["real_low_ms"], done["real_high_ms"]) == (21.0, 22.5)
+    assert (failed["simulated_ms"], failed["real_ms"], failed["real_low_ms"]) == (20.0, None, None)
+    assert campaigns()[0]["cpu_s"] == 3.5 and campaigns()[0]["disk_mb"] == 3
+    targets, as_data, *_ = memory()
+    assert (targets["names_400000_mb"], targets["bytes_per_name"], targets["before_mb"]) == (112, 40, 240)
+    assert (as_data["names_100000_mb"], as_data["bytes_per_name"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("probes", "times", "right"),
+    [(10_014_720, 1, True), (9_999_360, 10, True), (10_000_000, 5, False), (1_002_000, 10, False)],
+)
+def test_columns_name_numbers_of_probes(probes: int, times: int, right: bool) -> None:
+    assert query_lines.right_size(probes, times=times) is right
+
+
+def test_mutants_that_survive_later_tests_are_added_to_the_counts() -> None:
+    first = mutant_counts.lines(COUNTS, dict.fromkeys(COUNTS, 200))
+    assert [line["survived_percent"] for line in first] == [7.0, 0.0, 4.67]
+    assert first[-1]["of"] == 400 and {line["survive_now"] for line in first} == {None}
+    later = mutant_counts.still_alive(first, {"firstflight-dissect": {"missed": 2, "caught": 5}})
+    assert [line["survive_now"] for line in later] == [2, 0, 2]
+    assert [line["survive_now_percent"] for line in later] == [2.0, 0.0, 1.33]
+    assert [line["survived"] for line in later] == [7, 0, 7]
+
+
+def test_names_of_pages() -> None:
+    paths = ("/", "/cdn/Cloudflare", "/name/a.test", "/vantage/hamburg", "/queries/iack_share", "/handshakes")
+    assert [dashboard.page_name(path) for path in paths] == [
+        *("overview", "a CDN (Cloudflare)", "a name", "a vantage point", "a named query (`iack_share`)"),
+        "handshakes",
+    ]

@@ -1,0 +1,1 @@
+"""The command line: arguments, errors, tables on a terminal, `doctor` and prompts."""

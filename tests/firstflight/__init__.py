@@ -1,0 +1,1 @@
+"""What all parts share: settings, runs, shards, captures and clocks."""

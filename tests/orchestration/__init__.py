@@ -1,0 +1,1 @@
+"""Stages and the processes that run them, without Airflow."""

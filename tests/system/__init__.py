@@ -1,0 +1,1 @@
+"""Files, locks, processes, progress and network namespaces (firstflight/system)."""

@@ -1,0 +1,1 @@
+"""Measures of experiments: results from invented rows, packets and logs."""

@@ -1,0 +1,1 @@
+"""Clients and servers of the testbed, over loopback, and where their programs come from."""

@@ -1,0 +1,1 @@
+"""Trials: their captures, blocks and series, without guests."""
