@@ -41,6 +41,48 @@ LONGEST = (
 # `make test-long` runs all.
 HALVED = ("tests/campaign_loopback/", "tests/watch/", "tests/backoff/")
 
+# The costliest other modules, by `make test-profile`. `make test` runs a random half of them, too.
+COSTLY = (
+    "tests/airflow/test_backup.py",
+    "tests/attack/test_fetched_files.py",
+    "tests/attack/test_store_login.py",
+    "tests/attack/test_store_prepared.py",
+    "tests/attack/test_terminal.py",
+    "tests/calibrate/test_answer.py",
+    "tests/crawl_files/test_command.py",
+    "tests/crawl_files/test_memory.py",
+    "tests/crawl_files/test_stage.py",
+    "tests/dashboard/test_dashboard.py",
+    "tests/dashboard/test_live.py",
+    "tests/dashboard/test_pages_in_a_browser.py",
+    "tests/differential/test_fields.py",
+    "tests/dissect/test_flights.py",
+    "tests/download/test_stage.py",
+    "tests/end_to_end/test_documented_commands.py",
+    "tests/end_to_end/test_one_change.py",
+    "tests/end_to_end/test_published.py",
+    "tests/lab_crawl/test_truth.py",
+    "tests/queries/test_downloads.py",
+    "tests/queries/test_explained.py",
+    "tests/queries/test_named.py",
+    "tests/queries/test_notebooks.py",
+    "tests/queries/test_option_shares.py",
+    "tests/queries/test_roll_up.py",
+    "tests/queries/test_sharded.py",
+    "tests/queries/test_verdicts.py",
+    "tests/queries/test_what_counts.py",
+    "tests/report/test_export.py",
+    "tests/report/test_page.py",
+    "tests/report/test_report_command.py",
+    "tests/store/test_bad_days.py",
+    "tests/store/test_integration_server.py",
+    "tests/store/test_report.py",
+    "tests/store/test_sql.py",
+    "tests/store/test_views.py",
+    "tests/testbed/report/test_report.py",
+    "tests/testbed/stacks/test_browsers.py",
+)
+
 # `make test` runs one of these.
 SITE_FAULTS = (
     "tests/airflow/test_site.py::test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap",
@@ -108,7 +150,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--half",
         action="store_true",
-        help="leave out half of HALVED and one of SITE_FAULTS (tests/conftest.py)",
+        help="leave out half of HALVED and COSTLY, and one of SITE_FAULTS (tests/conftest.py)",
     )
 
 
@@ -170,6 +212,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark each test with its group, mark tests that depend on a clock, and sort the longest first."""
     if config.getoption("half"):
         without = drawn.left_out((item.nodeid.split("::")[0] for item in items), HALVED)
+        without |= set(COSTLY).difference(drawn.few("costly modules", COSTLY, len(COSTLY) // 2))
         without |= set(SITE_FAULTS).difference(drawn.few("site faults", SITE_FAULTS, 1))
         left_out = [
             item for item in items if not without.isdisjoint((item.nodeid, item.nodeid.split("::")[0]))
@@ -177,7 +220,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     for item in items:
-        if item.nodeid.startswith((*HALVED, *SITE_FAULTS)):
+        if item.nodeid.startswith((*HALVED, *COSTLY, *SITE_FAULTS)):
             item.add_marker("drawn")
         if item.nodeid.startswith(TIMING):
             item.add_marker("timing")

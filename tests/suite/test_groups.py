@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import group_of
+from tests.conftest import COSTLY, HALVED, group_of
 
 ROOT = Path(__file__).parents[2]
 # Module -> what starts a lab or servers in it.
@@ -35,3 +35,10 @@ def test_no_unit_test_starts_a_lab_or_servers() -> None:
     starting_files = {name for name, what in found.items() if what}
     assert len(starting_files) > 20
     assert {name for name in starting_files if group_of(name, ()) == "unit"} == set()
+
+
+def test_halved_and_costly_modules_exist() -> None:
+    """Otherwise, a renamed module would run in full each time."""
+    assert [name for name in COSTLY if not (ROOT / name).is_file()] == []
+    assert list(COSTLY) == sorted(set(COSTLY))
+    assert [name for name in HALVED if not (ROOT / name).is_dir()] == []
