@@ -157,7 +157,8 @@ def _download(
     seed: int,
 ) -> Iterator[dict[str, Any]]:
     """Do the downloads and yield their rows; after a signal, yield finished rows and raise Interrupted."""
-    from downloader import downloads, worker
+    from downloader import downloads
+    from downloader.transfers import worker
     from firstflight.errors import Interrupted
     from firstflight.system.noted_signals import noted_signals
 
