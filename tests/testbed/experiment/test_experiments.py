@@ -145,6 +145,7 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
             "iack-server-estimate",
             "certificate-limit",
             "iack-ttfb-http09",
+            "ack-video",
         ):
             clients = {
                 "aioquic",

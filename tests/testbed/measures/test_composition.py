@@ -95,15 +95,15 @@ def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expe
 def test_a_video_has_connections() -> None:
     """Published are 14 of Chromium, whose player contacts several hosts."""
     video = find("ack-video")
-    cells = {cell.client: cell for cell in video.cells() if cell.think_ms == 4500}
+    cells = {cell.client: cell for cell in video.cells() if cell.think_ms == 3000}
     rows = [trial(cells["chromium"], connections=number) for number in (1, 3, 3)]
     rows.append(trial(cells["firefox"], connections=2, bytes_tags=None, ip_bytes_client=None))
     chromium, firefox = ack_bytes.cells(video, rows)
-    assert (chromium.responses, chromium.connections, firefox.connections) == (60, 3, 2)
+    assert (chromium.responses, chromium.connections, firefox.connections) == (85, 3, 2)
     assert chromium.published is not None and chromium.published.connections == 14
     text = measures.results(video, Path(), rows).summary().text(terminal=False)
     (line,) = (line.split() for line in text.splitlines() if line.startswith("chromium "))
-    assert line[1:6] == ["750", "60", "4.5", "3", "14"]
+    assert line[1:6] == ["500", "85", "3", "3", "14"]
     single = measures.results(OWN, Path(), [trial(named("quinn", LONG))]).summary().text(terminal=False)
     assert "conn-" in text and "conn-" not in single
 
