@@ -56,11 +56,11 @@ CHECKED = {
         "scanner/native/core/src/connects.rs",
         ".check(to.ip(), domain)",
     ),
-    "scanner/native/core/src/egress/batch.rs": (
+    "scanner/native/core/src/egress/socket.rs": (
         "scanner/native/core/src/egress.rs",
         ".check(to.ip(), domain)",
     ),
-    "scanner/native/core/src/egress/socket.rs": (
+    "scanner/native/core/src/messages/batch.rs": (
         "scanner/native/core/src/egress.rs",
         ".check(to.ip(), domain)",
     ),

@@ -23,10 +23,9 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::clock::{Clock, Mono, wall};
-use crate::egress::batch::Batch;
 use crate::egress::{BATCH, is_full};
+use crate::messages::{Batch, Inbox};
 use crate::policy::{Followed, Policy, Refusal, Trust};
-use crate::receive::inbox::Inbox;
 use poll::Poll;
 pub use server::Server;
 use server::ServerState;

@@ -3,7 +3,6 @@
 //! [`Egress`] checks the policy for the destination of each datagram, accepts no more datagrams than the rate
 //! allows at the moment, and counts the datagrams that left. Engines never see a socket.
 
-pub(crate) mod batch;
 mod next_try;
 mod ports;
 mod send_all;
@@ -19,9 +18,9 @@ pub use ports::Ports;
 pub use send_all::Sent;
 
 use crate::clock::{Clock, Mono, Stamp};
+use crate::messages::Batch;
 use crate::policy::{Policy, Refusal, Trust};
 use crate::rate_limit::Pacer;
-use batch::Batch;
 use stamps::{StampRequest, StampRequests};
 
 pub use crate::messages::BATCH;

@@ -37,6 +37,7 @@ pub mod egress;
 mod epoll;
 mod error;
 pub mod feed;
+pub mod host_name;
 pub mod inputs;
 mod messages;
 pub mod policy;

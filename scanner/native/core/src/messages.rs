@@ -1,6 +1,14 @@
 //! Buffers for batches of messages, in the form of sendmmsg(2) and recvmmsg(2). The buffers are reused, so
 //! that a datagram needs no allocation.
 
+mod batch;
+mod cmsg;
+mod inbox;
+
+pub use batch::Batch;
+pub use cmsg::{Control, ExtendedError};
+pub use inbox::Inbox;
+
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Datagrams per call.

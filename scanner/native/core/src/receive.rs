@@ -1,20 +1,18 @@
 //! Reads the ports and their error queues. An engine sees datagrams, ICMP messages and transmit stamps.
 
-mod cmsg;
-pub(crate) mod inbox;
 mod poll;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-pub use cmsg::{Control, ExtendedError};
+pub use crate::messages::{Control, ExtendedError};
 
 use crate::Failure;
 use crate::clock::{Clock, Mono, Stamp};
 use crate::egress::socket::Port;
 use crate::egress::{BATCH, Ports};
-use inbox::Inbox;
+use crate::messages::Inbox;
 use poll::{MOST, Poll};
 
 /// Most batches read from a port before the next port is read.

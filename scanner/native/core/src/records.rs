@@ -6,6 +6,7 @@ pub(crate) mod outcome;
 mod outputs;
 mod resume;
 mod segments;
+pub(crate) mod skips;
 pub mod summary;
 mod tally;
 mod writer;
@@ -16,6 +17,7 @@ pub use outcome::Outcome;
 pub use outputs::{Format, OutputArguments, OutputOptions, Outputs};
 pub use resume::leave_out_answered;
 pub use segments::{Answered, Refused, Segments};
+pub use skips::Skips;
 pub use tally::Tally;
 pub use writer::{RowSink, SideTables, Sinks, Writer};
 

@@ -4,12 +4,10 @@
 mod backlog;
 pub(crate) mod csv;
 mod groups;
-mod host_name;
 mod order;
 
 pub use backlog::Backlog;
 pub use groups::{Groups, Standing};
-pub use host_name::{fault_of_name, is_host_name};
 pub use order::shuffle;
 
 use std::net::{IpAddr, SocketAddr};

@@ -56,8 +56,8 @@ const SENDING: [(&str, &str); 6] = [
     ("connected/tcp.rs", "net::connect("),
     ("connected/tcp.rs", "stream.write("),
     ("connects/socket.rs", "net::connect("),
-    ("egress/batch.rs", "libc::sendmmsg("),
     ("egress/socket.rs", "send_to("),
+    ("messages/batch.rs", "libc::sendmmsg("),
     ("policy/rtnetlink.rs", "libc::send("),
 ];
 

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::time::Duration;
 
 use firstflight_core::Failure;
+use firstflight_core::host_name::fault_of_name;
 use firstflight_core::inputs::Rejected;
-use firstflight_core::targets::fault_of_name;
 
 use crate::answered::Answered;
 use crate::wire::name::Name;

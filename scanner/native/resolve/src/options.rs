@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use firstflight_core::host_name::fault_of_name;
 use firstflight_core::records::OutputArguments;
-use firstflight_core::targets::fault_of_name;
 
 use crate::resolvers::Named;
 use crate::wire::types::QType;

@@ -8,7 +8,7 @@ use super::is_server;
 use crate::clock::Stamp;
 use crate::egress::BATCH;
 use crate::egress::socket::set;
-use crate::receive::inbox::Inbox;
+use crate::messages::Inbox;
 
 /// Software receive stamps (SO_TIMESTAMPING).
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::receive::inbox::Inbox;
+use crate::messages::{self, Inbox};
 
 /// Reports of the kernel: software stamps; transmit stamps are numbered and do not include the packet.
 const REPORT: u32 = libc::SOF_TIMESTAMPING_SOFTWARE
@@ -186,8 +186,8 @@ fn open(v6: bool) -> io::Result<std::os::fd::OwnedFd> {
 }
 
 fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
-    let mut place = crate::messages::empty_address();
-    let length = crate::messages::write_address(&mut place, address);
+    let mut place = messages::empty_address();
+    let length = messages::write_address(&mut place, address);
     // SAFETY: `place` contains an address of `length` bytes.
     let status = unsafe { libc::bind(socket.as_raw_fd(), (&raw const place).cast(), length) };
     if status == 0 {
@@ -227,7 +227,7 @@ impl Routes {
 
 /// Removes a socket's last destination and the source address chosen for it (connect(2), AF_UNSPEC).
 fn disconnect(socket: &UdpSocket) {
-    let nowhere = crate::messages::empty_address();
+    let nowhere = messages::empty_address();
     let length = size_of_val(&nowhere) as libc::socklen_t;
     // SAFETY: `nowhere` is an address of `length` bytes. A failure leaves the socket as it was.
     unsafe { libc::connect(socket.as_raw_fd(), (&raw const nowhere).cast(), length) };

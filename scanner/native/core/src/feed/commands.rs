@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use crate::Failure;
 use crate::clock::Stamp;
-use crate::targets::fault_of_name;
+use crate::host_name::fault_of_name;
 use crate::targets::{FIRST_PLANNED, FedTarget};
 
 /// A command.

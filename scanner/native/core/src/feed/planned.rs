@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::commands::Planned;
-use super::skips::Reason;
 use crate::clock::Mono;
 use crate::clock::Stamp;
+use crate::records::skips::Reason;
 use crate::targets::FedTarget;
 
 /// A planned probe that is not sent yet.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::commands::{Command, Feed, FeedEvent};
 use super::planned::{Pending, PlannedProbes};
-use super::skips::{Reason, Skips};
 use crate::Failure;
 use crate::clock::{Mono, Stamp, as_stamp};
 use crate::egress::Egress;
+use crate::records::skips::{Reason, Skips};
 use crate::targets::{Backlog, FedTarget, Groups, Standing};
 
 /// Shortest wait for a probe when the run is too busy for it.

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::targets::is_host_name;
+use crate::host_name::is_host_name;
 
 /// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

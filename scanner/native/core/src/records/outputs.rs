@@ -6,11 +6,11 @@ use clap::{Args, ValueEnum};
 use firstflight_usage::stdout;
 
 use crate::Failure;
-use crate::feed::Skips;
 use crate::records::Columns;
 use crate::records::FolderLock;
 use crate::records::Segments;
 use crate::records::Sinks;
+use crate::records::Skips;
 use crate::whole_file::check_writable;
 
 /// The output options of every engine.

@@ -6,7 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
 
 use crate::Failure;
-use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList, fault_of_name};
+use crate::host_name::fault_of_name;
+use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList};
 
 /// Port for a target for which the list has no port.
 const DEFAULT_PORT: u16 = 443;

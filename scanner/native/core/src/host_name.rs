@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn names_are_what_the_table_says() {
-        let table = include_str!("../../../../../tests/field/names.json");
+        let table = include_str!("../../../../tests/field/names.json");
         let cases: Vec<Case> = serde_json::from_str(table).unwrap();
         assert!(cases.len() > 40);
         for Case { text, times, fault } in cases {

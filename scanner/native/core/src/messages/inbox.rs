@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::cmsg::Control;
-use crate::messages::{BATCH, Buffers, CONTROL, REST, ROOM, read_address};
+use super::{BATCH, Buffers, CONTROL, REST, ROOM, read_address};
 
 /// Received datagrams. The buffers are reused.
 pub struct Inbox {
@@ -110,7 +110,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::egress::batch::Batch;
+    use crate::messages::Batch;
 
     fn round_trip(address: &str) {
         let (a, b) = (

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::messages::{BATCH, Buffers, ROOM, write_address};
+use super::{BATCH, Buffers, ROOM, write_address};
 
 /// Per-message request for a transmit stamp (SO_TIMESTAMPING as control message): one u32.
 const STAMP_REQUEST: usize = 24;
