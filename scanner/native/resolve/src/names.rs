@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use firstflight_core::Failure;
 use firstflight_core::host_name::fault_of_name;
-use firstflight_core::inputs::Rejected;
+use firstflight_core::lists::Rejected;
 
 use crate::answered::Answered;
 use crate::wire::name::Name;
