@@ -11,7 +11,7 @@ use firstflight_core::Failure;
 use firstflight_core::host_name::fault_of_name;
 use firstflight_core::lists::Rejected;
 
-use crate::answered::Answered;
+use crate::input::answered::Answered;
 use crate::wire::name::Name;
 
 /// Names per batch, and number of batches that can wait in the channel.

@@ -16,10 +16,10 @@ use firstflight_core::clock::{Mono, Stamp, wall};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-use crate::counts::Counts;
-use crate::outcome::{Finished, Outcome};
-use crate::question::{End, Next, Question};
-use crate::resolvers::Resolvers;
+use crate::questions::question::{End, Next, Question};
+use crate::questions::resolvers::Resolvers;
+use crate::results::counts::Counts;
+use crate::results::outcome::{Finished, Outcome};
 use crate::wire::message::Sections;
 use crate::wire::name::Name;
 use crate::wire::query;

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::outcome::Outcome;
+use crate::results::outcome::Outcome;
 use crate::status::Status;
 use crate::wire::types::QType;
 

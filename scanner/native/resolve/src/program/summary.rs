@@ -4,10 +4,10 @@ use firstflight_core::connected::{Sent, Server};
 use firstflight_core::policy::Followed;
 use serde::Serialize;
 
-use crate::counts::Counts;
 use crate::engine::RunResult;
-use crate::options::Options;
-use crate::resolvers::Resolver;
+use crate::program::options::Options;
+use crate::questions::resolvers::Resolver;
+use crate::results::counts::Counts;
 
 /// A run's settings and results.
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use firstflight_core::clock::Mono;
 
 use super::Table;
-use crate::question::{End, State};
+use crate::questions::question::{End, State};
 use crate::status::Status;
 
 impl Table {

@@ -14,17 +14,17 @@ use firstflight_core::records::{Outputs, Writer, summary};
 use firstflight_core::signals::Signals;
 use firstflight_core::{Failure, random};
 
-use crate::answered::Answered;
-use crate::checks::Checks;
 use crate::engine::{Engine, RunResult};
-use crate::names::Names;
-use crate::options::Options;
-use crate::report;
-use crate::resolvers::{Named, Resolvers, first_name_server};
-use crate::resume;
-use crate::row::{Columns, Context};
-use crate::summary::Summary;
-use crate::table::{Settings, Table};
+use crate::input::answered::Answered;
+use crate::input::names::Names;
+use crate::input::resume;
+use crate::program::options::Options;
+use crate::program::report;
+use crate::program::summary::Summary;
+use crate::questions::checks::Checks;
+use crate::questions::resolvers::{Named, Resolvers, first_name_server};
+use crate::questions::table::{Settings, Table};
+use crate::results::row::{Columns, Context};
 
 /// Prefix of messages.
 pub const PROGRAM: &str = "firstflight resolve";

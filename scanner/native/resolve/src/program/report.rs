@@ -3,8 +3,8 @@
 use firstflight_core::connected::Server;
 use firstflight_usage::tell;
 
-use crate::resolvers::Named;
-use crate::summary::Summary;
+use crate::program::summary::Summary;
+use crate::questions::resolvers::Named;
 use crate::wire::types::QType;
 
 /// Reports a run's results.

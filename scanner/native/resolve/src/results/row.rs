@@ -13,7 +13,7 @@ use firstflight_core::records::{self, ArrowColumns, RowSink, Rows};
 use firstflight_records::{Record as _, columns};
 use serde::Serialize;
 
-use crate::outcome::{Finished, Outcome};
+use crate::results::outcome::{Finished, Outcome};
 use crate::wire::record::Record;
 
 /// Usually borrowed text.
@@ -233,7 +233,7 @@ fn address_text(address: IpAddr) -> Text<'static> {
 mod tests {
     use super::*;
     use crate::answer::Alias;
-    use crate::outcome::Transport;
+    use crate::results::outcome::Transport;
     use crate::status::Status;
     use crate::wire::https::Https;
     use crate::wire::types::QType;

@@ -6,7 +6,7 @@ use firstflight_core::clock::Mono;
 
 use super::Table;
 use crate::answer::{self, Asked, Reading};
-use crate::question::{End, State};
+use crate::questions::question::{End, State};
 use crate::status::Status;
 
 impl Table {

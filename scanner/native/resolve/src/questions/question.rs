@@ -3,7 +3,7 @@
 use firstflight_core::clock::{Mono, SECOND, Stamp};
 
 use crate::answer::{Alias, DnsAnswer, MOST_ALIASES};
-use crate::outcome::{Outcome, Transport};
+use crate::results::outcome::{Outcome, Transport};
 use crate::status::Status;
 use crate::wire::name::Name;
 use crate::wire::types::QType;

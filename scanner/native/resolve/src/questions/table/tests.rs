@@ -4,7 +4,7 @@ use rand_chacha::rand_core::SeedableRng as _;
 
 use super::*;
 use crate::answer::tests::Writer;
-use crate::resolvers::Named;
+use crate::questions::resolvers::Named;
 use crate::status::Status;
 use std::io;
 

@@ -7,7 +7,7 @@ use clap::Parser;
 use firstflight_core::host_name::fault_of_name;
 use firstflight_core::records::OutputArguments;
 
-use crate::resolvers::Named;
+use crate::questions::resolvers::Named;
 use crate::wire::types::QType;
 
 /// Default rate to other operators' resolvers, in questions per second (`--rate`).

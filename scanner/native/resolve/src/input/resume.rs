@@ -6,8 +6,8 @@ use arrow_array::types::UInt32Type;
 use firstflight_core::Failure;
 use firstflight_core::records::{Refused, Segments};
 
-use crate::answered::Answered;
-use crate::row::Columns;
+use crate::input::answered::Answered;
+use crate::results::row::Columns;
 use crate::status::Status;
 use crate::wire::types::QType;
 
@@ -87,7 +87,7 @@ fn note(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::DnsAnswerRow;
+    use crate::results::row::DnsAnswerRow;
     use firstflight_core::records::Columns as _;
 
     #[test]
