@@ -1,6 +1,6 @@
 """Converts host names in lists, options and settings to the form for DNS and SNI.
 
-`scanner/native/core/src/targets/host_name.rs` accepts the same names for the engines. tests/field/names.json
+`scanner/native/core/src/host_name.rs` accepts the same names for the engines. tests/field/names.json
 tests both.
 """
 

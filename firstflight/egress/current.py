@@ -1,9 +1,9 @@
 """Lists that change while a program runs: re-read after changes, and valid only while they are confirmed.
 
-The native engines have the same rules (scanner/native/core/src/policy/current.rs). A changed opt-out list is
-read again when two consecutive checks have found the same version of the file. A block list is read only
-once. An unreadable list is tried again. Entries stay listed even if the file no longer contains them. A list
-`followed:FILE` in FIRSTFLIGHT_OPTOUT is valid only while FILE.confirmed is recent.
+The native engines have the same rules (scanner/native/core/src/limits/policy/current.rs). A changed opt-out
+list is read again when two consecutive checks have found the same version of the file. A block list is read
+only once. An unreadable list is tried again. Entries stay listed even if the file no longer contains them. A
+list `followed:FILE` in FIRSTFLIGHT_OPTOUT is valid only while FILE.confirmed is recent.
 """
 
 from __future__ import annotations

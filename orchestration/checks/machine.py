@@ -24,7 +24,7 @@ from scanner.external import zmap as engine
 ENOUGH_FREE_BYTES = 5 << 30
 """Enough for most campaigns. The space that a campaign needs depends on its number of names."""
 RECEIVE_BUFFER_BYTES = 8 << 20
-"""The receive buffer that the engines request per port (scanner/native/core/src/egress/socket.rs)."""
+"""The receive buffer that the engines request per port (scanner/native/core/src/sockets/egress/socket.rs)."""
 
 _RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")

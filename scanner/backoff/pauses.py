@@ -13,7 +13,8 @@ from firstflight.system import files
 from scanner.backoff.detector import SECOND_NS, Sign
 
 PAUSES_FILE = "pauses.json"
-# The prober's `detail` for a target refused due to a pause (scanner/native/core/src/targets/backlog.rs).
+# The prober's `detail` for a target refused due to a pause
+# (scanner/native/core/src/input/targets/backlog.rs).
 REFUSED_DETAIL = "its network was paused: too many timeouts or Retries"
 
 

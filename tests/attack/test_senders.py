@@ -47,21 +47,24 @@ CHECKED = {
     "scanner/external/qscanner.py": ("scanner/external/qscanner.py", "permitted.why_not("),
     "scanner/external/sweep.py": ("scanner/external/zmap.py", "permitted.blocked_ipv4("),
     "scanner/external/zmap.py": ("scanner/external/zmap.py", "permitted.blocked_ipv4("),
-    "scanner/native/core/src/connected/tcp.rs": (
-        "scanner/native/core/src/connected.rs",
+    "scanner/native/core/src/sockets/connected/tcp.rs": (
+        "scanner/native/core/src/sockets/connected.rs",
         "self.check(address.ip())?",
     ),
-    "scanner/native/core/src/connected/udp.rs": ("scanner/native/core/src/connected.rs", "self.check("),
-    "scanner/native/core/src/connects/socket.rs": (
-        "scanner/native/core/src/connects.rs",
+    "scanner/native/core/src/sockets/connected/udp.rs": (
+        "scanner/native/core/src/sockets/connected.rs",
+        "self.check(",
+    ),
+    "scanner/native/core/src/sockets/connects/socket.rs": (
+        "scanner/native/core/src/sockets/connects.rs",
         ".check(to.ip(), domain)",
     ),
-    "scanner/native/core/src/egress/batch.rs": (
-        "scanner/native/core/src/egress.rs",
+    "scanner/native/core/src/sockets/egress/socket.rs": (
+        "scanner/native/core/src/sockets/egress.rs",
         ".check(to.ip(), domain)",
     ),
-    "scanner/native/core/src/egress/socket.rs": (
-        "scanner/native/core/src/egress.rs",
+    "scanner/native/core/src/sockets/messages/batch.rs": (
+        "scanner/native/core/src/sockets/egress.rs",
         ".check(to.ip(), domain)",
     ),
     "scanner/resolver/query.py": ("scanner/resolver/query.py", "self._lists.look()"),
@@ -80,7 +83,7 @@ OTHERS = {
     "orchestration/site/inputs.py": "the site's own centre",
     "orchestration/site/machine_metrics.py": "the Airflow of this machine",
     "orchestration/site/optout.py": "the site's own centre",
-    "scanner/native/core/src/policy/rtnetlink.rs": "asks the kernel",
+    "scanner/native/core/src/limits/policy/rtnetlink.rs": "asks the kernel",
     "store/clickhouse/connection.py": "a pair of sockets inside the process",
 }
 # The lab, benchmarks and the testbed send inside namespaces that they make.

@@ -72,7 +72,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["about"])
 def test_policies_decide_as_the_table_says(tmp_path: Path, case: dict[str, Any]) -> None:
-    """The engines' own test of the table is in scanner/native/core/src/policy.rs."""
+    """The engines' own test of the table is in scanner/native/core/src/limits/policy.rs."""
     parts = Lists(**{key: case[key] for key in ("allow", "block", "optout", "own", "servers") if key in case})
     if "refused" in case:
         with pytest.raises(FirstflightError) as refused:

@@ -5,52 +5,49 @@
 //! Only this crate owns sockets. An engine sends through [`egress`], which checks [`policy`] for every
 //! datagram.
 //!
-//! | module | |
-//! | --- | --- |
-//! | [`policy`] | whether an address may be contacted: block and opt-out lists, special ranges, the lab |
-//! | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
-//! | [`connects`] | TCP connections to targets: the options that a SYN and its SYN-ACK agree on |
-//! | [`connected`] | sockets connected to servers that answer questions: fresh ports, TCP, a rate per server |
-//! | [`receive`] | reads datagrams, ICMP and transmit stamps |
-//! | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |
-//! | [`inputs`], [`targets`] | reads the lists; selects the next target |
-//! | [`feed`] | commands during a run: planned probes, paused groups |
-//! | [`records`] | segments, JSON lines, the summary, counts, resuming |
-//! | [`arguments`] | options that engines share |
-//! | [`program`] | command line in, exit status out |
-//! | [`run`] | a run's loop |
-//! | [`conclusion`] | a run's summary, report and exit status |
-//! | [`cid`] | connection IDs that identify probes |
-//! | [`signals`], [`progress`], [`timers`], [`clock`], [`random`] | |
+//! A folder holds modules that belong together. They use only modules of their own folder and of the folders
+//! above it in this table.
+//!
+//! | folder | module | |
+//! | --- | --- | --- |
+//! | | [`clock`], [`timers`], [`random`], [`host_name`] | |
+//! | | [`cid`] | connection IDs that identify probes |
+//! | `limits` | [`policy`] | whether an address may be contacted: block and opt-out lists, special ranges, the lab |
+//! | | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |
+//! | `input` | [`lists`] | reads and checks the lists |
+//! | | [`targets`] | selects the next target |
+//! | `sockets` | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
+//! | | [`connects`] | TCP connections to targets: the options that a SYN and its SYN-ACK agree on |
+//! | | [`connected`] | sockets connected to servers that answer questions: fresh ports, TCP, a rate per server |
+//! | | [`receive`] | reads datagrams, ICMP and transmit stamps |
+//! | `output` | [`records`] | segments, JSON lines, the summary, counts, resuming |
+//! | | [`progress`] | a bar, lines or a file about the progress |
+//! | `runs` | [`arguments`] | options that engines share |
+//! | | [`program`] | command line in, exit status out |
+//! | | [`run`] | a run's loop |
+//! | | [`feed`] | commands during a run: planned probes, paused groups |
+//! | | [`signals`] | SIGINT and SIGTERM |
+//! | | [`conclusion`] | a run's summary, report and exit status |
 //!
 //! `examples/echo_ping` is the smallest engine.
 
 #![warn(clippy::print_stderr)]
 
-pub mod arguments;
 pub mod cid;
 pub mod clock;
-pub mod conclusion;
-pub mod connected;
-pub mod connects;
-pub mod egress;
-mod epoll;
 mod error;
-pub mod feed;
-pub mod inputs;
-mod messages;
-pub mod policy;
-pub mod program;
-pub mod progress;
+pub mod host_name;
+mod input;
+mod limits;
+mod output;
 pub mod random;
-pub mod rate_limit;
-pub mod receive;
-pub mod records;
-pub mod run;
-pub mod shared_limits;
-pub mod signals;
-pub mod targets;
+mod runs;
+mod sockets;
 pub mod timers;
-mod whole_file;
 
 pub use error::Failure;
+pub use input::{lists, targets};
+pub use limits::{policy, rate_limit, shared_limits};
+pub use output::{progress, records};
+pub use runs::{arguments, conclusion, feed, program, run, signals};
+pub use sockets::{connected, connects, egress, receive};

@@ -50,23 +50,23 @@ const WAYS_OUT: [&str; 12] = [
     "unsafe ",
 ];
 
-/// Files of the core that send, and the calls: datagrams of engines, a byte from a socket to itself,
-/// questions over TCP, queries to the kernel (netlink), connections of engines.
+/// Files of the core that send, and the calls: queries to the kernel (netlink), questions over TCP, connections
+/// of engines, a byte from a socket to itself, datagrams of engines.
 const SENDING: [(&str, &str); 6] = [
-    ("connected/tcp.rs", "net::connect("),
-    ("connected/tcp.rs", "stream.write("),
-    ("connects/socket.rs", "net::connect("),
-    ("egress/batch.rs", "libc::sendmmsg("),
-    ("egress/socket.rs", "send_to("),
-    ("policy/rtnetlink.rs", "libc::send("),
+    ("limits/policy/rtnetlink.rs", "libc::send("),
+    ("sockets/connected/tcp.rs", "net::connect("),
+    ("sockets/connected/tcp.rs", "stream.write("),
+    ("sockets/connects/socket.rs", "net::connect("),
+    ("sockets/egress/socket.rs", "send_to("),
+    ("sockets/messages/batch.rs", "libc::sendmmsg("),
 ];
 
 /// Callers of these functions. Each checks the policy right before the call.
 const ASKING: [(&str, &str); 4] = [
-    ("connected.rs", "Tcp::connect("),
-    ("connected.rs", "batch.send("),
-    ("connects.rs", "Connecting::open("),
-    ("egress.rs", "batch.send("),
+    ("sockets/connected.rs", "Tcp::connect("),
+    ("sockets/connected.rs", "batch.send("),
+    ("sockets/connects.rs", "Connecting::open("),
+    ("sockets/egress.rs", "batch.send("),
 ];
 
 fn native() -> PathBuf {

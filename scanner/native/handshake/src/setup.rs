@@ -11,7 +11,7 @@ use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::conclusion::conclude;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::feed::{Feed, Pauses};
-use firstflight_core::inputs::Lists;
+use firstflight_core::lists::Lists;
 use firstflight_core::progress::Progress;
 use firstflight_core::records::{Outputs, Segments, Sinks, Writer, leave_out_answered};
 use firstflight_core::signals::Signals;

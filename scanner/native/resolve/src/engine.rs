@@ -15,10 +15,10 @@ use firstflight_core::progress::{Limit, Now, Progress};
 use firstflight_core::records::Writer;
 use firstflight_core::signals::Signals;
 
-use crate::checks::{Checks, Verdict};
-use crate::names::Names;
-use crate::outcome::Finished;
-use crate::table::Table;
+use crate::input::names::Names;
+use crate::questions::checks::{Checks, Verdict};
+use crate::questions::table::Table;
+use crate::results::outcome::Finished;
 use crate::wire::query;
 
 /// Longest sleep. The loop checks for signals at least this often.

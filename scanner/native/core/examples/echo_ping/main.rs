@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::Parser;
 use firstflight_core::clock::Clock;
 use firstflight_core::egress::{Egress, Ports};
-use firstflight_core::inputs::{InputOptions, Lists};
+use firstflight_core::lists::{InputOptions, Lists};
 use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::{
     OutputOptions, Outputs, Tally, Writer, leave_out_answered, summary,

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use firstflight_core::clock::{Clock, SECOND, wall};
 use firstflight_core::egress::{Class, Egress, Ports};
-use firstflight_core::feed::{Schedule, Skips};
+use firstflight_core::feed::Schedule;
 use firstflight_core::policy::{Namespace, Policy};
 use firstflight_core::progress::Progress;
 use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::receive::{Control, Event, Receiver};
-use firstflight_core::records::{Sinks, Writer};
+use firstflight_core::records::{Sinks, Skips, Writer};
 use firstflight_core::targets::{Backlog, Target, TargetList, TargetRef};
 use firstflight_wire::tls::{number, write_server_hello};
 use firstflight_wire::{

@@ -12,11 +12,11 @@ use firstflight_core::receive::{Event as Received, Receiver};
 use firstflight_core::records::Sinks;
 
 use super::*;
-use crate::answered::Answered;
-use crate::resolvers::{Named, Resolvers};
-use crate::row::Context;
+use crate::input::answered::Answered;
+use crate::questions::resolvers::{Named, Resolvers};
+use crate::questions::table::Settings;
+use crate::results::row::Context;
 use crate::status::Status;
-use crate::table::Settings;
 use crate::wire::name::Name;
 use crate::wire::types::QType;
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use firstflight_core::Failure;
 use firstflight_core::clock::SECOND;
-use firstflight_core::feed::{Feed, Schedule, Skips};
+use firstflight_core::feed::{Feed, Schedule};
 use firstflight_core::progress::Limit;
 use firstflight_core::rate_limit::RateLimits;
-use firstflight_core::records::{Segments, Sinks, Writer};
+use firstflight_core::records::{Segments, Sinks, Skips, Writer};
 use firstflight_core::run::Engine as _;
 use firstflight_core::targets::Backlog;
 

@@ -1,6 +1,7 @@
 //! Probes that a feed plans.
 
-use firstflight_core::feed::{Feed, Skips};
+use firstflight_core::feed::Feed;
+use firstflight_core::records::Skips;
 
 use super::*;
 use crate::engine::loopback::parts;
