@@ -214,7 +214,7 @@ class RunningSite:
 
 
 # The limits of these tests are several times the needs of an idle machine; on a busy one they are longer.
-BUSY = 4
+BUSY = 8
 
 
 def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], object]) -> None:
