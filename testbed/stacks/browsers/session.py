@@ -115,23 +115,18 @@ class BrowserClient:
 def repeated(request: Request, load: Callable[[], ClientAnswer]) -> ClientAnswer:
     """Load a resource `request.responses` times; pause for `request.think_s` between them.
 
-    Return the first response's answer with the bytes of all bodies and the time until the last one ends, or
-    the answer of the first incomplete response.
+    Return the first response's answer with the time until the last response ends, or the answer of the first
+    incomplete response. `body_bytes` counts all bodies.
     """
     started_ns = time.monotonic_ns()
-    first = load()
-    received = first.body_bytes
-    for _ in range(request.responses - 1):
-        if first.end != "complete":
-            return first
+    answers = [load()]
+    while answers[-1].end == "complete" and len(answers) < request.responses:
         time.sleep(request.think_s)
-        answer = load()
-        received += answer.body_bytes
-        if answer.end != "complete":
-            return replace(answer, body_bytes=received)
-    if request.responses == 1:
-        return first
-    return replace(first, body_bytes=received, duration_us=(time.monotonic_ns() - started_ns) // 1000)
+        answers.append(load())
+    received = sum(answer.body_bytes for answer in answers)
+    if len(answers) == 1 or answers[-1].end != "complete":
+        return replace(answers[-1], body_bytes=received)
+    return replace(answers[0], body_bytes=received, duration_us=(time.monotonic_ns() - started_ns) // 1000)
 
 
 def fields(headers: dict[str, str]) -> dict[str, object]:
