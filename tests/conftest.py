@@ -41,7 +41,8 @@ LONGEST = (
 # `make test-long` runs all.
 HALVED = ("tests/campaign_loopback/", "tests/watch/", "tests/backoff/")
 
-# The costliest other modules, by `make test-profile`. `make test` runs a random half of them, too.
+# Other modules that took more than 15 CPU seconds (`make test-profile`). `make test` runs a random half of
+# them. Tests of loads, migrations, crashes and packets outside the lab are not among them.
 COSTLY = (
     "tests/airflow/test_backup.py",
     "tests/attack/test_fetched_files.py",
@@ -214,11 +215,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         without = drawn.left_out((item.nodeid.split("::")[0] for item in items), HALVED)
         without |= set(COSTLY).difference(drawn.few("costly modules", COSTLY, len(COSTLY) // 2))
         without |= set(SITE_FAULTS).difference(drawn.few("site faults", SITE_FAULTS, 1))
-        left_out = [
-            item for item in items if not without.isdisjoint((item.nodeid, item.nodeid.split("::")[0]))
-        ]
+        chosen: list[pytest.Item] = []
+        left_out: list[pytest.Item] = []
+        for item in items:
+            names = (item.nodeid, item.nodeid.split("::")[0])
+            (chosen if without.isdisjoint(names) else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = chosen
     for item in items:
         if item.nodeid.startswith((*HALVED, *COSTLY, *SITE_FAULTS)):
             item.add_marker("drawn")
