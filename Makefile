@@ -59,7 +59,7 @@ grafana: setup-demo ## Write Grafana's data source and dashboards to var/grafana
 	@.venv/bin/python -m reports.grafana var/grafana
 	@echo "var/grafana (deploy/grafana/README.md)"
 
-test: setup ## Run all tests except the *-test targets below, and half of the costliest modules.
+test: setup ## Run all tests except the *-test targets below, and half of the costly modules.
 	$(CARGO_TEST) --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...

@@ -1,1 +1,1 @@
-"""The files to download: the given list or the crawl's files, the sample of them, and their addresses."""
+"""Chooses the files to download, from a list or the crawl, and their addresses."""

@@ -87,7 +87,7 @@ def _apply(store: Store, leases: list[lease.Lease]) -> list[MigrationStep]:
 
 
 def _batches(steps: list[MigrationStep]) -> list[list[MigrationStep]]:
-    """Return the steps to record together: each migration alone, all views, all comments.
+    """Group the steps that one insert records: a migration, all views, or all comments.
 
     An insert takes longer than a view or a comment.
     """

@@ -56,8 +56,7 @@ class AckBytes(Experiment):
 class Composed:
     """A cell. Numbers are medians over completed trials; null without any.
 
-    A trial with several connections only counts in `connections`.
-
+    Only `connections` includes trials with several connections.
     Each of KINDS, `client_percent` (their sum) and `ack_only_percent` (datagrams with only ACKs, headers
     included) is in IP bytes per 100 bytes of the server. `bundled_percent`: the share of packets with an ACK
     that also carry other frames. `tags_percent`: tags in percent of tags and CRYPTO frames.

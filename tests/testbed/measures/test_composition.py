@@ -93,7 +93,7 @@ def test_verdicts_of_the_papers_browsers(client: str, more: dict[str, int], expe
 
 
 def test_a_video_has_connections() -> None:
-    """Published are 14 of Chromium, whose player contacts several hosts."""
+    """The paper counted 14 for Chromium, with a player that contacts several hosts."""
     video = find("ack-video")
     cells = {cell.client: cell for cell in video.cells() if cell.think_ms == 3000}
     rows = [trial(cells["chromium"], connections=number) for number in (1, 3, 3)]

@@ -65,7 +65,7 @@ def test_several_responses_use_one_connection(tmp_path: Path, browser: str) -> N
 def test_an_incomplete_response_is_the_last(
     ends: list[str], responses: int, expected: tuple[str, int, int | None]
 ) -> None:
-    """The time is that of the answer, or the time of all responses."""
+    """Complete responses have a common time; an incomplete one has its own."""
     left = [
         ClientAnswer(end, started_at=number, body_bytes=10, duration_us=5) for number, end in enumerate(ends)
     ]

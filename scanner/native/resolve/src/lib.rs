@@ -12,7 +12,7 @@
 //! | `questions` | `question` | one question's attempts |
 //! | | `table` | names and questions in flight: queues, ids, timers |
 //! | | `resolvers`, `checks` | choice of the next resolver; check whether any resolver answers |
-//! | `input` | `names`, `answered`, `resume` | reads the names, without those that an earlier run answered |
+//! | `input` | `names`, `answered`, `resume` | reads the names, and skips the ones that an earlier run answered |
 //! | | `engine` | the loop; the core provides the sockets (`firstflight_core::connected`) |
 //! | `program` | `options`, `setup`, `summary`, `report` | options, start, summary and report of the program |
 

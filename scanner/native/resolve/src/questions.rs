@@ -1,4 +1,4 @@
-//! The questions: what is asked of which resolver, and when.
+//! Questions: their attempts and timers, and the choice of a resolver.
 
 pub mod checks;
 pub mod question;
