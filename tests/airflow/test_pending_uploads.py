@@ -27,6 +27,7 @@ from tests import minimal, stores
 from tests.airflow import test_inputs as centre
 from tests.airflow.conftest import SITE
 from tests.store import rows
+from tests.waiting import PATIENCE_S
 
 FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
 
@@ -378,7 +379,7 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
         )
         unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
         environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "pending")}
-        subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=120)
+        subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=PATIENCE_S)
     printed = {name: (place / f"{name}.out").read_text() for name in ("refused", "full", "whole")}
     assert printed["refused"].startswith("error: the inputs of") and "more than half" in printed["refused"]
     assert printed["full"].startswith("error: the disk that holds") and "is full" in printed["full"]

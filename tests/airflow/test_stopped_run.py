@@ -22,14 +22,16 @@ from tests.campaign_loopback.conftest import world as world
 from tests.campaign_loopback.stopping import halted
 from tests.campaign_loopback.world import FIRSTFLIGHT, CampaignWorld, addresses
 from tests.processes import go_on_when_interrupted
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 POINTS = '[[vantage]]\nname = "east"\ncity = "Here"\nqueue = "east"\ninterface = "lo"\nscan_rate = 8\n'
 
 
 def firstflight(*words: str) -> str:
     """Run a command; return the messages."""
-    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [*FIRSTFLIGHT, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -122,7 +124,7 @@ def test_a_stopped_run_ends_everywhere_and_its_rows_are_loaded(
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
         assert "its vantage points stop within seconds" in firstflight("runs", "stop", run.id)
     go_on_when_interrupted([engine])
-    printed, messages = tasks.communicate(timeout=400)
+    printed, messages = tasks.communicate(timeout=PATIENCE_S)
     assert tasks.returncode == 0, messages
     steps = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
     first = [f"{stage} 1" for stage in ("probe", "handshake", "calibrate", "dissect", "load")]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from firstflight.egress.lab import MARK
+from tests.waiting import PATIENCE_S
 
 # The namespace's own addresses. They are unassigned and do not belong to the lab.
 OWN_V4, OWN_V6 = "192.0.2.1", "fd00:5e1f::1"
@@ -75,7 +76,7 @@ class Outside:
             [*self._inside(), *map(str, argv)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
             env={**os.environ, **(environment or {})},
         )

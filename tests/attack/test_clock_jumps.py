@@ -18,7 +18,7 @@ from downloader.files.targets import Target
 from downloader.shared_limits import TURN_IN_PAUSES, DownloadTurn
 from firstflight.system import binaries
 from orchestration.local.campaign import until_due_s
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 BEFORE = datetime(2026, 11, 20, 6, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -79,7 +79,7 @@ def test_an_engine_continues(tmp_path: Path, program: str, jump_s: int) -> None:
     until(lambda: [*segments.glob("seg-*.arrow")] or process.poll() is not None, "no segment")
     assert process.poll() is None, "the jump is too late"
     setting.write_text(f"{jump_s:+}\n")
-    output, _ = process.communicate(timeout=100)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     rows = [json.loads(line) for line in output.splitlines()]
     assert (process.returncode, len(rows)) == (0, TARGETS)
     assert {row["outcome"] for row in rows} == {"refused"}

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 # The hook cannot be removed, so each try has its own process; the tests' namespace has no route out.
 TRY = """
 import socket, sys
@@ -33,7 +35,7 @@ with socket.socket(family, socket.SOCK_DGRAM) as s:
 def attempt(family: str, host: str, call: str) -> str:
     """Return a sending call's result: refused, or passed to the kernel."""
     argv = [sys.executable, "-c", TRY, f"socket.{family}", host, call]
-    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout.strip()
 
 
 @pytest.mark.parametrize("call", ["sendto", "connect", "connect_ex", "sendmsg"])

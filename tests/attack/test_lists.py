@@ -20,6 +20,7 @@ from firstflight.errors import InputError
 from firstflight.run.run import Run
 from tests import minimal
 from tests.prober.conftest import LOOPBACK, argv, datagrams, write_targets
+from tests.waiting import PATIENCE_S
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("list_lines.json").read_text())
 # Each through the whole program; both readers also test the table (list_line.rs has the other test).
@@ -62,7 +63,7 @@ def probe(tmp_path: Path, target: socket.socket, option: str, text: str) -> subp
     targets = write_targets(tmp_path / "t.csv", [("127.1.2.4", "a.test", target.getsockname()[1])])
     quick = ("--timeout", "0.2", "--attempts", 1, "--linger-ms", 0)
     command = argv("--targets", targets, *LOOPBACK, *quick, option, tmp_path / "list")
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.mark.parametrize("option", ["--optout", "--blocklist"])
@@ -133,7 +134,7 @@ def test_no_name_is_resolved_either(
             [sys.executable, "-P", "-m", "cli", *command(config)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert (done.returncode, datagrams(resolver)) == (3, []), done.stderr
@@ -147,5 +148,5 @@ def stage(config: Path, name: str) -> list[str]:
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
     if name != "resolve":
         first = [sys.executable, "-P", "-m", "cli", "stage", "targets", "--run", str(run.path), "--here"]
-        subprocess.run(first, check=True, capture_output=True, timeout=60)
+        subprocess.run(first, check=True, capture_output=True, timeout=PATIENCE_S)
     return ["stage", name, *place]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.prober.conftest import argv, write_targets
+from tests.waiting import PATIENCE_S
 
 NOT_GIVEN_OUT = "1:: ::7f00:1 1fff::1 4000::1 8000::1 e000::1 fec0::1"
 PLATFORM = (
@@ -33,7 +34,7 @@ def probe(
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -77,7 +78,7 @@ def test_networks_that_are_local_as_a_whole_are_this_machine(tmp_path: Path) -> 
         ["unshare", *user, "--net", "sh", "-c", steps, "sh", *command],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     row = json.loads(done.stdout)

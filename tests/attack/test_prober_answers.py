@@ -15,6 +15,7 @@ import pytest
 from tests.attack.answering import MOST_DELAY
 from tests.dissect.conftest import Row, rows
 from tests.dissect.test_prober_agrees import SAME
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,7 @@ def attack(folder: Path, *arguments: object) -> ProbedAnswer:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ from firstflight.errors import FirstflightError, UsageError
 from firstflight.run import clock
 from firstflight.system import binaries
 from scanner.external import qscanner
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 OWN = {4: "192.0.1.7", 6: "2a00::7"}
@@ -171,7 +172,9 @@ def quiche_answer(address: str, *arguments: str) -> dict[str, object]:
     """Return the answer of the native client to a request for this address."""
     program = binaries.find("firstflight-quic-download")
     line = request_to(address, "3").line()
-    done = subprocess.run([program, *arguments], input=line, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(
+        [program, *arguments], input=line, capture_output=True, check=True, timeout=PATIENCE_S
+    )
     answer: dict[str, object] = json.loads(done.stdout.splitlines()[1])
     return answer
 

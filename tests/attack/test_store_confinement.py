@@ -15,6 +15,7 @@ from store import open_store
 from store.confine import landlock, seccomp
 from tests.attack.statements import sql
 from tests.store.serving import serving
+from tests.waiting import PATIENCE_S
 
 # A process as of `store serve`, but statements bypass the guard.
 UNGUARDED = """
@@ -40,7 +41,7 @@ def ask(store: Path, role: str, *statements: str) -> list[str]:
     store.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", UNGUARDED, str(store), role, *statements],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -92,7 +93,7 @@ def test_names_are_not_looked_up_even_with_the_grant(tmp_path: Path) -> None:
     text = "SELECT * FROM url('http://name.example:9/', 'LineAsString') SETTINGS http_max_tries = 1"
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "store"), "", text, "SELECT file('/etc/hostname')"],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     name, file = done.stdout.splitlines()
     assert name.startswith("refused") and ("address of host" in name or "DNS error" in name), name

@@ -18,6 +18,7 @@ from reports.tables import text
 from reports.tables.columns import PrintedColumn, table_text
 from reports.tables.table1 import Table1
 from reports.trace import SHOWN, Trace, describe
+from tests.waiting import PATIENCE_S
 
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 # Title, cursor, colour, a query that the terminal answers, C1's short forms, a separate line, direction.
@@ -96,7 +97,7 @@ def on_a_terminal(*argv: str, **environment: str) -> str:
         if not piece:
             break
         pieces.append(piece)
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE_S)
     os.close(ours)
     return b"".join(pieces).decode().replace("\r\n", "\n")
 

@@ -22,7 +22,7 @@ from tests.backoff.site import (
 from tests.end_to_end.site import LabFolders
 from tests.engines.segments import rows_of
 from tests.processes import halt
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SECOND_NS = 10**9
 OPTIONS = sets(
@@ -79,7 +79,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: La
         assert campaign.poll() is None
     finally:
         os.kill(pid, signal.SIGCONT)
-    printed, messages = campaign.communicate(timeout=400)
+    printed, messages = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 0, messages
     run = printed.splitlines()[-1]
     assert f"AS{CLOUDFLARE} was paused: its share of timeout rose" in messages

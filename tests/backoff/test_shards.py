@@ -19,7 +19,7 @@ from tests.end_to_end.site import LabFolders
 from tests.engines import record_rows
 from tests.engines.segments import rows_of
 from tests.engines.shared_limits import Sent, SharedLimits
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SHARDS = all_of(3)
 KILLED = SHARDS[1]
@@ -62,7 +62,7 @@ def killed_and_resumed(site: LabFolders, file: Path) -> tuple[Path, set[str]]:
     (engine,) = halted_with(1, [folder])
     for pid in (json.loads((folder / "report.json").read_text())["pid"], engine):
         os.kill(pid, signal.SIGKILL)
-    _, messages = campaign.communicate(timeout=400)
+    _, messages = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 1 and f"shard {KILLED}: killed by SIGKILL" in messages, messages
     cids_before_kill = {row["client_cid"] for row in rows_of(folder / "segments")}
     site.firstflight("campaign", "run", "--resume", run.name)

@@ -10,6 +10,7 @@ import pytest
 
 from firstflight.system import binaries
 from tests.prober.conftest import answering
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def port() -> Iterator[int]:
 
 def _run(*options: object) -> subprocess.CompletedProcess[str]:
     argv = [str(binaries.find("firstflight-kernel-alone")), *map(str, options)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("rate, together, targets, passes", [(1000, 4, 100, 25), (200, 8, 100, 13)])

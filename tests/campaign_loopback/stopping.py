@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.engines.segments import count_of
 from tests.processes import go_on_when_interrupted, halt, running
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .world import FIRSTFLIGHT, CampaignWorld
 
@@ -58,6 +58,6 @@ def stop(world: CampaignWorld, run: Path, engines: Sequence[int]) -> str:
         text=True,
     )
     go_on_when_interrupted(engines)
-    _, messages = stopping.communicate(timeout=300)
+    _, messages = stopping.communicate(timeout=PATIENCE_S)
     assert stopping.returncode == 0, messages
     return messages

@@ -16,7 +16,7 @@ from firstflight import settings
 from firstflight.run.run import Run
 from tests import on_terminal
 from tests.external.test_qscanner import STAND_IN
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .quic_server import ALIASED
 from .world import ALIAS, FIRSTFLIGHT, OPTED_OUT, CampaignWorld
@@ -113,7 +113,7 @@ def test_a_list_of_names_is_a_list_of_targets(
         text=True,
         env=world.environment,
         cwd=world.folder,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == int(rejected), done.stderr
@@ -154,7 +154,7 @@ def test_a_signal_reaches_the_engine(
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, env=world.environment)
         until(lambda: state.exists() and json.loads(state.read_text())["in_flight"], "a probe in flight")
         process.send_signal(stop)
-        _, messages = process.communicate(timeout=120)
+        _, messages = process.communicate(timeout=PATIENCE_S)
     finally:
         world.go_on(server)
     assert process.returncode == 130 and "probe: interrupted" in messages, messages

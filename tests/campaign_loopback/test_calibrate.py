@@ -13,7 +13,7 @@ import pytest
 
 from tests.engines import record_rows
 from tests.engines.segments import rows_of
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted, stop
 from .test_campaign import manifest
@@ -52,7 +52,7 @@ def run(world: CampaignWorld) -> Path:
     step = folder / "blocks" / "000002" / "2-handshake" / "segments"
     until(lambda: step.is_dir() and rows_of(step), "the second block is under way")
     os.kill(json.loads((folder / "report.json").read_text())["pid"], signal.SIGKILL)
-    _, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, err
     before_stop = {
         (row["domain"], row["sent_at"])
@@ -130,7 +130,7 @@ def test_a_stopped_stage_keeps_complete_blocks_and_resumes(run: Path, world: Cam
     folder = other / "east" / "1" / "calibrate"
     until((folder / "blocks" / "000002").is_dir, "the second block begins")
     stop(world, other, [halted(folder)])
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     report = json.loads((folder / "report.json").read_text())
     assert (report["state"], report["rows_out"], report["facts"]["not_connected"]) == ("interrupted", 20, 20)

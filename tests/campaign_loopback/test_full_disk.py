@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests.waiting import PATIENCE_S
+
 from .world import FIRSTFLIGHT, CampaignWorld, addresses
 
 # Enough space for the settings and the targets, not for the captures.
@@ -43,7 +45,7 @@ def test_a_full_disk_is_reported_in_one_sentence_and_resumed(tmp_path: Path) -> 
             env=world.environment,
             cwd=tmp_path,
             capture_output=True,
-            timeout=180,
+            timeout=PATIENCE_S,
         )
     finally:
         world.end()

@@ -16,7 +16,7 @@ from firstflight.sampling import number
 from firstflight.shard import Shard, all_of
 from tests.engines import record_rows
 from tests.engines.segments import rows_of
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .quic_server import ALIASED
 from .stopping import halted, halted_with, stop
@@ -63,7 +63,7 @@ def run(world: CampaignWorld) -> Path:
     os.kill(killed["pid"], signal.SIGKILL)
     for engine in engines:
         os.kill(engine, signal.SIGCONT)
-    _, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, err
     assert "shard 1/2: killed by SIGKILL" in err
     left = world.firstflight("campaign", "run", "--resume", run.name, "--dry-run").stdout
@@ -162,7 +162,7 @@ def test_a_stopped_stage_keeps_its_rows_and_resumes(run: Path, world: CampaignWo
     folder = other / "east" / "1" / "handshake"
     until(lambda: (folder / "segments").is_dir() and rows_of(folder / "segments"), "a closed segment")
     stop(world, other, [halted(folder)])
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     report = json.loads((folder / "report.json").read_text())
     assert report["state"] == "interrupted" and 0 < report["rows_out"] < 30

@@ -17,7 +17,7 @@ from firstflight.shard import Shard, all_of
 from tests.engines import record_rows
 from tests.engines.segments import rows_of
 from tests.engines.shared_limits import SECOND, Sent, SharedLimits
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .test_campaign import manifest
 from .world import SILENT, CampaignWorld, addresses
@@ -82,7 +82,7 @@ def run(world: CampaignWorld) -> Path:
     killed = json.loads((part(run, SHARDS[1]) / "probe" / "report.json").read_text())
     assert killed["state"] == "running"
     os.kill(killed["pid"], signal.SIGKILL)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, err
     assert "east, repetition 1, shard 1/3: killed by SIGKILL" in err
     assert manifest(run)["state"] == "failed"

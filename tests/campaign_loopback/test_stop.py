@@ -16,7 +16,7 @@ from scanner.driver.segments import closed_segments
 from store.location import EmbeddedLocation, locked_store
 from tests.engines.segments import rows_of
 from tests.processes import go_on_when_interrupted, halt, handles
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .stopping import halted, stop
 from .world import CampaignWorld, addresses, interrupt
@@ -46,7 +46,7 @@ def test_a_stopped_loaded_and_resumed_run_has_every_row_once(world: CampaignWorl
         until(partial(closed_segments, folder / "segments"), f"a closed segment in {folder}")
         engines.append(halted(folder))
     assert "stopped" in stop(world, run, engines)
-    out, messages = campaign.communicate(timeout=300)
+    out, messages = campaign.communicate(timeout=PATIENCE_S)
     assert (campaign.returncode, out.splitlines()[-1]) == (130, run.name), messages
     assert f"stopped in order; continue with: firstflight campaign run --resume {run.name}" in messages
 
@@ -133,7 +133,7 @@ def test_a_signal_while_the_final_state_is_loaded_ends_in_order(world: CampaignW
         assert json.loads((run / "manifest.json").read_text())["state"] == "done"
         interrupt(campaign)
         go_on_when_interrupted([load])
-        _, messages = campaign.communicate(timeout=300)
+        _, messages = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 130, messages
     assert "Traceback" not in messages
     assert f"stopped while its row was loaded: repeat with `firstflight load {run.name}`" in messages

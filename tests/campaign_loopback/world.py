@@ -18,7 +18,7 @@ from tests.campaign_loopback.quic_server import ALIASED
 from tests.engines import record_rows
 from tests.free_port import free_port
 from tests.processes import halt
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parent.parent.parent
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
@@ -164,7 +164,7 @@ url = "{self.store}"
             text=True,
             env=self.environment,
             cwd=self.folder,
-            timeout=400,
+            timeout=PATIENCE_S,
         )
         assert expect is None or done.returncode == expect, done.stderr
         return done

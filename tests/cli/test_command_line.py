@@ -15,6 +15,7 @@ import pytest
 from cli import main
 from cli.main import root
 from firstflight.system import binaries
+from tests.waiting import PATIENCE_S
 
 FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
 
@@ -31,7 +32,9 @@ def names(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([FIRSTFLIGHT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [FIRSTFLIGHT, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 @pytest.mark.parametrize("words", list(names(root)), ids=" ".join)
@@ -75,7 +78,9 @@ def test_help_of_native_programs_wraps() -> None:
         is_java = program.name == "firstflight-kwik-client"  # without clap
         if program.suffix or is_java or not os.access(program, os.X_OK):
             continue
-        helped = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, check=True)
+        helped = subprocess.run(
+            [program, "--help"], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
         assert max(map(len, helped.stdout.splitlines())) <= 110, program.name
 
 
@@ -85,7 +90,7 @@ def test_so_has_every_native_program() -> None:
     assert len(programs) >= 8
     for program in programs:
         helped, version = (
-            subprocess.run([program, option], capture_output=True, text=True, timeout=60, check=True)
+            subprocess.run([program, option], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
             for option in ("--help", "--version")
         )
         assert "Example:" in helped.stdout and helped.stderr == "", program.name
@@ -145,7 +150,9 @@ def test_a_full_disk_at_the_messages_does_not_change_the_status(words: tuple[str
 )
 def test_unread_output_is_wrong_use(words: tuple[str, ...], tmp_path: Path) -> None:
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", str(FIRSTFLIGHT), *words]
-    done = subprocess.run(closed, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        closed, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.stderr == "firstflight: standard output is closed: redirect it to a file\n"
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == []
@@ -153,7 +160,7 @@ def test_unread_output_is_wrong_use(words: tuple[str, ...], tmp_path: Path) -> N
 
 def test_a_command_without_output_runs_with_closed_output(tmp_path: Path) -> None:
     closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", str(FIRSTFLIGHT), "db", "migrate"]
-    done = subprocess.run(closed, cwd=tmp_path, timeout=120, check=False)
+    done = subprocess.run(closed, cwd=tmp_path, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0
     assert (tmp_path / "var" / "store").is_dir()
 

@@ -11,13 +11,13 @@ import pytest
 
 from crawler.files import rows
 from tests.crawl_files.world import CrawlWorld, last_crawl
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ONE, TWO = "one.downloads.test", "two.downloads.test"
 
 
 def run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300, input=text)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S, input=text)
 
 
 def test_rejected_lines_are_reported_and_the_rest_is_done(world: CrawlWorld) -> None:
@@ -135,7 +135,12 @@ def test_output_that_cannot_be_written_ends_it(world: CrawlWorld, tmp_path: Path
     targets.write_text(f"domain\n{ONE}\n{TWO}\n")
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            world.argv(targets), stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+            world.argv(targets),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
         )
     assert done.returncode == 3 and "cannot write the answer" in done.stderr
 

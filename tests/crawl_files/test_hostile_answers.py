@@ -16,6 +16,7 @@ from crawler.files.spider import _is_of_library
 from firstflight.errors import UsageError
 from firstflight.host_names import normalise
 from tests.attack.evil_https import serving
+from tests.waiting import PATIENCE_S
 
 SCRIPT = """
 import json, sys
@@ -98,7 +99,7 @@ def test_each_reply_is_an_outcome(tmp_path: Path) -> None:
     with serving(tmp_path, answer, *names) as host:
         port = host.url.rpartition(":")[2]
         argv = [sys.executable, "-c", SCRIPT, str(len(REPLIES)), port, str(host.authority)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=400)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [file["domain"] for file, _ in rows] == names

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.crawl_files.world import CrawlWorld
+from tests.waiting import PATIENCE_S
 
 SCRIPT = """
 import json, sys
@@ -55,7 +56,7 @@ def test_limit(
     address = next((site.ip for site in world.sites if site.name == name), world.odd)
     argv = [sys.executable, "-c", SCRIPT, name, json.dumps(limits), address, str(world.authority)]
     done = subprocess.run(
-        [str(word) for word in argv], capture_output=True, text=True, check=False, timeout=120
+        [str(word) for word in argv], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     found, why, requests, received = json.loads(done.stdout)

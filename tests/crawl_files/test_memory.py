@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench import process
 from tests.crawl_files.world import CrawlWorld
+from tests.waiting import PATIENCE_S
 
 # Each server sends forever, or much more than the crawl keeps.
 GREEDY = ["robots-endless", "giant-page", "endless-fields", "bomb", "no-length"]
@@ -18,7 +19,7 @@ MOST_MB = 100.0
 def test_memory_does_not_grow_with_the_names() -> None:
     """800 more names. An open connection costs about 20 kB, so the limit of 8 MB is less than half of 800."""
     argv = [sys.executable, "-m", "bench.engines.crawl", "--names", "600", "1400", "--limit", "8"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=540)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1,400 files found" in done.stdout
 

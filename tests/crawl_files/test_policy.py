@@ -23,6 +23,7 @@ from crawler.files.pages import page_thread
 from crawler.files.visit import Visit
 from firstflight.errors import UsageError
 from tests.crawl_files.world import CrawlWorld
+from tests.waiting import PATIENCE_S
 
 # A crawl of a single name, with the policy's answers for the name and for its `www.` name.
 SCRIPT = """
@@ -55,7 +56,7 @@ def one_crawl(
     world: CrawlWorld, name: str, answers: Answers, address: str, of_www: Answers = FREE
 ) -> list[str]:
     argv = [sys.executable, "-c", SCRIPT, name, json.dumps([answers, of_www]), address, str(world.authority)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout)
     return found

@@ -17,7 +17,7 @@ from firstflight import settings
 from firstflight.run.run import Run
 from schemas import records
 from tests.crawl_files.world import CrawlWorld, last_crawl
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 NAMES = ["one", "robots-503", "large", "refused", "trap"]
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
@@ -57,7 +57,7 @@ name = "here"
 
 def stage(run: Run, name: str) -> subprocess.CompletedProcess[str]:
     argv = [*FIRSTFLIGHT, "stage", name, "--run", run.id]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def with_targets(config: Path) -> Run:

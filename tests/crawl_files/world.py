@@ -17,7 +17,7 @@ from lab.declared import file_sites
 from lab.declared.file_sites import ZONE, FileSite
 from lab.hosts import certificates, file_host
 from tests.resolve.named import Named
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 FIRST = "127.1.0.1"
 # The lab's list blocks a network; the test's list blocks this address.
@@ -55,7 +55,7 @@ class CrawlWorld:
         targets = self.folder / "targets.csv"
         targets.write_text("domain\n" + "".join(f"{name}\n" for name in names))
         done = subprocess.run(
-            self.argv(targets, *more), capture_output=True, text=True, check=False, timeout=300
+            self.argv(targets, *more), capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )
         assert done.returncode == status, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]

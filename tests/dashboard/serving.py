@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from tests.store.serving import FIRSTFLIGHT
+from tests.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def dashboard(store: str, *options: str) -> Iterator[Dashboard]:
     finally:
         process.terminate()
         try:
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

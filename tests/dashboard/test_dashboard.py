@@ -26,6 +26,7 @@ from tests.queries.conftest import campaign as campaign
 from tests.queries.conftest import template as template
 from tests.store.serving import FIRSTFLIGHT
 from tests.store.test_serve_access import certificate as certificate
+from tests.waiting import PATIENCE_S
 
 HOSTILE = "\"><script>document.title='caught'</script>"
 
@@ -222,7 +223,11 @@ def test_public_mode_limits_each_client(campaign: str, certificate: tuple[Path, 
 )
 def test_wrong_use_is_one_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [FIRSTFLIGHT, "dashboard", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [FIRSTFLIGHT, "dashboard", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 2
     assert done.stderr.startswith(f"firstflight: {sentence}") and done.stderr.count("\n") == 1
@@ -233,7 +238,7 @@ def test_signals_end_it_in_order(campaign: str, number: signal.Signals, status: 
     with dashboard(campaign) as server:
         assert server.get("/dashboard.css").status == 200
         server.process.send_signal(number)
-        assert server.process.wait(timeout=60) == status
+        assert server.process.wait(timeout=PATIENCE_S) == status
         assert server.process.stderr is not None
         assert server.process.stderr.read().count("\n") == 1
 

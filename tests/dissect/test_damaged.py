@@ -14,6 +14,7 @@ import pytest
 
 from firstflight.system import binaries
 from tests.dissect.conftest import FIXTURES
+from tests.waiting import PATIENCE_S
 
 KINDS = "quic_connection,quic_packet,quic_ack,tcp_flow,tcp_packet,pacing"
 MOST_KB = 100_000
@@ -62,7 +63,9 @@ def run(argv: list[str], folder: Path) -> tuple[int, list[str], int]:
     """Run a program, output to FOLDER/out; return status, lines of standard error, peak memory in kB."""
     with (folder / "out").open("wb") as out:
         measured_argv = [sys.executable, "-S", "-E", "-c", MEASURED, *argv]
-        done = subprocess.run(measured_argv, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)
+        done = subprocess.run(
+            measured_argv, stdout=out, stderr=subprocess.PIPE, check=False, timeout=PATIENCE_S
+        )
     *messages, memory_kb = done.stderr.decode().splitlines()
     return done.returncode, messages, int(memory_kb)
 

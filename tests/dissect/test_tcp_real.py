@@ -11,6 +11,7 @@ import pytest
 
 from tests.dissect.conftest import rows
 from tests.dissect.test_tcp_analysis import CLASSES, MARKS, oracle
+from tests.waiting import PATIENCE_S
 
 SIZE = 3_000_000
 SERVER = textwrap.dedent(f"""
@@ -74,7 +75,7 @@ def download(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The capture of a download with 3 % loss, taken at the client."""
     path = tmp_path_factory.mktemp("tcp") / "download.pcap"
     argv = ["unshare", "-n", "sh", "-c", SCRIPT, "sh", str(path), sys.executable, SERVER, CLIENT]
-    subprocess.run(argv, check=True, timeout=300)
+    subprocess.run(argv, check=True, timeout=PATIENCE_S)
     return path
 
 

@@ -16,7 +16,7 @@ from downloader.clients.contract import ClientAnswer, Request
 from firstflight.egress.permitted import Permitted
 from firstflight.system import binaries, children
 from lab.hosts import certificates
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 NAME = "files.test"
 PORT = 4443
@@ -64,7 +64,7 @@ def answer(client: str, server: LoopbackServer, folder: Path, max_wire_bytes: in
         with (folder / "keys").open("w") as keys:
             return aioquic._answer(request, permitted, keys)
     argv = [str(binaries.find("firstflight-quic-download")), "allow-net=127.0.0.0/8"]
-    done = subprocess.run(argv, input=request.line(), capture_output=True, check=True, timeout=120)
+    done = subprocess.run(argv, input=request.line(), capture_output=True, check=True, timeout=PATIENCE_S)
     return ClientAnswer.of(done.stdout.splitlines(keepends=True)[1])
 
 

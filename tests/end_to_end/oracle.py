@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firstflight.system import binaries
+from tests.waiting import PATIENCE_S
 
 FIELDS = (
     "frame.time_epoch",
@@ -197,7 +198,9 @@ def _datagrams(capture: Path) -> Iterator[TsharkLine]:
     command = ["tshark", "-r", "-", "-d", "udp.port==443,quic", "-T", "fields", "-E", "occurrence=a"]
     for name in FIELDS:
         command += ["-e", name]
-    done = subprocess.run(command, input=_standard(capture), capture_output=True, check=True, timeout=300)
+    done = subprocess.run(
+        command, input=_standard(capture), capture_output=True, check=True, timeout=PATIENCE_S
+    )
     for line in done.stdout.decode().splitlines():
         values = [v.split(",") if v else [] for v in line.split("\t")]
         yield _datagram(dict(zip(FIELDS, values, strict=True)))
@@ -209,7 +212,7 @@ def _standard(capture: Path) -> bytes:
     if content[12:16] in (bytes(4), b""):
         return content
     argv = [str(binaries.find("firstflight-dissect")), "--restore", str(capture)]
-    return subprocess.run(argv, capture_output=True, check=True, timeout=300).stdout
+    return subprocess.run(argv, capture_output=True, check=True, timeout=PATIENCE_S).stdout
 
 
 def _datagram(values: dict[str, list[str]]) -> TsharkLine:

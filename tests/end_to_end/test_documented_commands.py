@@ -19,6 +19,7 @@ from tests.docs.pages import PAGES, PageCommand, commands, python_blocks, unread
 from tests.end_to_end.conftest import FinishedCampaign, FinishedDownloads
 from tests.end_to_end.site import FIRSTFLIGHT, ROOT
 from tests.queries.test_testbed_gain import some_rows, written
+from tests.waiting import PATIENCE_S
 
 READ = [page for page in PAGES if "how-to" not in page.parts]
 SHOWN = [shown for page in READ for shown in commands(page)]
@@ -76,7 +77,7 @@ def run(shown: PageCommand, measured: Measured, folder: Path) -> tuple[int, str,
     if words[:2] == ["lab", "exec"] and shown.output:  # a terminal gets text, a pipe JSON
         return on_terminal.run(argv, folder, environment)
     done = subprocess.run(
-        argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     if program == "cp":  # "Edit own-list.toml"
         settings = folder / "own-list.toml"

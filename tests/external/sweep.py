@@ -23,7 +23,7 @@ from firstflight.egress.lab import MARK
 from firstflight.system import children
 from lab.hosts.certificates import issue, make_authority
 from tests.recording.network import SERVER, RemoteHost, alone, cable, call, wait_for
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 TREE = Path(__file__).resolve().parents[2]
 QUIC, ECHO, SILENT = ("198.18.48.1", "198.18.48.2"), "198.18.48.3", "198.18.48.4"
@@ -96,7 +96,7 @@ def split(arguments: list[str]) -> list[list[str]]:
 def swept(folder: Path, *arguments: str) -> dict[str, Any]:
     """Run commands in the network, which a separate process creates; return the result."""
     world = [sys.executable, "-m", "tests.external.sweep", str(folder), *arguments]
-    done = subprocess.run(world, cwd=TREE, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(world, cwd=TREE, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     happened: dict[str, Any] = json.loads(done.stdout)
     return happened

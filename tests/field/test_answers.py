@@ -52,6 +52,7 @@ from tests.field.responders import (
     responding,
     syn_ack,
 )
+from tests.waiting import PATIENCE_S
 
 NAMES = Path(__file__).with_name("names.json")
 Row = dict[str, Any]
@@ -60,7 +61,7 @@ Row = dict[str, Any]
 def program(name: str, *arguments: object, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run a native program."""
     argv = [str(binaries.find(name)), *map(str, arguments)]
-    return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[Row]:

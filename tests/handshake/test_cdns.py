@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.cdn import rules
+from tests.waiting import PATIENCE_S
 
 from .conftest import CONTACT, ENDS_S, FAST, HOST, LOOPBACK, SILENT_S, Http3, Target, connect, write_targets
 
@@ -54,7 +55,7 @@ def by_command(
         [*map(str, command), "--timeout", str(timeout_s), *options],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         env={**os.environ, "FIRSTFLIGHT_STORE": f"chdb:{folder}/store"},
     )
 

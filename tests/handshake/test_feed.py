@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .conftest import HOST, LOOPBACK, argv
 
@@ -62,7 +62,7 @@ def test_a_group_is_paused_and_freed(tmp_path: Path, command: str, status: int, 
         first = paused_at(engine, tmp_path / "progress", 0)
         last = paused_at(engine, tmp_path / "progress", first)
         commanded = time.time_ns()
-        out, err = engine.communicate(command, timeout=60)
+        out, err = engine.communicate(command, timeout=PATIENCE_S)
     rows = [json.loads(line) for line in out.splitlines()]
     assert engine.returncode == status, err
     assert {row["outcome"] for row in rows} <= outcomes

@@ -19,7 +19,7 @@ from schemas import records
 from tests.engines.segments import rows_of
 from tests.lab_servers.running import RunningServer, endpoint, running
 from tests.processes import pending
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .conftest import ENDS_S, FAST, HOST, LOOPBACK, argv, connect, write_targets
 from .relay import relays
@@ -90,7 +90,7 @@ def test_wrong_use_sends_nothing(
 
 def test_targets_outside_need_a_contact(tmp_path: Path) -> None:
     path = write_targets(tmp_path / "t.csv", [("192.0.2.1", "a.test", 443), ("1.1.1.1", "b.test", 443)])
-    done = subprocess.run(argv("--targets", path), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv("--targets", path), capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 2 and "give --contact" in done.stderr and not done.stdout
 
 
@@ -157,7 +157,7 @@ def test_interrupted_killed_and_resumed_every_target_has_one_row(
     counts = json.loads(summary.read_text())
     assert counts["interrupted"] and counts["not_done"] > 0 and counts["resumed"] == killed
     third = subprocess.run(
-        [*command, "--resume", "--rate", "100"], stderr=subprocess.PIPE, text=True, timeout=120
+        [*command, "--resume", "--rate", "100"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
     )
     assert third.returncode == 0, third.stderr
     rows = rows_of(folder)

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.lab_servers.running import endpoint, running
+from tests.waiting import PATIENCE_S
 
 from .conftest import HOST, argv, connect, write_targets
 
@@ -38,7 +39,7 @@ def test_datagrams_that_the_system_refuses_are_send_failed(tmp_path: Path) -> No
     # A network namespace without any route, with the lab's mark.
     marked = ["sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
     command = ["unshare", "--user", "--map-root-user", "--net", *marked, *argv("--targets", path, *allow)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, len(rows)) == (0, 2), done.stderr
     for row in rows:

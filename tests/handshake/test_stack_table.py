@@ -15,6 +15,7 @@ from firstflight.errors import InputError
 from scanner.handshake import fingerprints
 from testbed import stacks
 from tests.store.rows import handshake, write
+from tests.waiting import PATIENCE_S
 
 from .conftest import TREE
 
@@ -46,7 +47,7 @@ def test_no_program_repeats_parameters(text: str) -> None:
 
 def made(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "cli", "stacks", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=TREE)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=TREE)
 
 
 def test_an_entry_comes_from_record_files_and_from_lines(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 
@@ -31,7 +33,8 @@ class Lab:
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=300,  # longer than all limits of the lab, so that the lab's error message names the cause
+            # Longer than all limits of the lab, so that the lab's error message names the cause.
+            timeout=PATIENCE_S,
             check=False,
         )
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 MANY_MODULES = 200  # `exec` imports about 150
 
@@ -28,7 +28,7 @@ def test_exec_is_the_program(lab: Lab, tmp_path: Path) -> None:
         "the program to replace the command",
     )
     os.kill(process.pid, signal.SIGINT)
-    assert process.wait(timeout=60) == -signal.SIGINT
+    assert process.wait(timeout=PATIENCE_S) == -signal.SIGINT
 
 
 def test_exec_imports_no_costly_module(lab: Lab) -> None:

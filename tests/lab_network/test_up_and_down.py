@@ -15,7 +15,7 @@ from firstflight.errors import FirstflightError
 from lab import launch
 from lab.state import StateFolder
 from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 def machine() -> dict[str, str]:
@@ -91,7 +91,7 @@ def test_of_two_that_start_a_lab_at_once_one_does(other_lab: Lab) -> None:
     argv = [FIRSTFLIGHT, "lab", "up"]
     pipe = subprocess.PIPE
     both = [subprocess.Popen(argv, env=other_lab.environment, cwd=ROOT, stderr=pipe) for _ in range(2)]
-    errors = [process.communicate(timeout=300)[1].decode() for process in both]
+    errors = [process.communicate(timeout=PATIENCE_S)[1].decode() for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], errors
     (refused,) = [error for process, error in zip(both, errors, strict=True) if process.returncode == 2]
     assert "is being started by another process" in refused or "is up already" in refused

@@ -11,6 +11,7 @@ import pytest
 
 from firstflight.system import binaries
 from lab import stacks
+from tests.waiting import PATIENCE_S
 
 from .running import HOST, RunningServer
 
@@ -27,7 +28,7 @@ def probe(server: RunningServer, folder: Path, mark: str, names: list[str]) -> d
         ],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_S,
         check=True,
     )
     return {row["domain"]: row for row in map(json.loads, done.stdout.splitlines())}

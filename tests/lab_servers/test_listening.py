@@ -13,6 +13,7 @@ import pytest
 from firstflight.capture import TcpdumpCapture
 from firstflight.system import binaries
 from tests.dissect.conftest import rows as dissected
+from tests.waiting import PATIENCE_S
 
 from .running import HOST, RunningServer
 
@@ -94,7 +95,7 @@ def heard(
             ],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=True,
         )
     packets = dissected(folder / "probe.pcap", "--kind", "quic_packet")

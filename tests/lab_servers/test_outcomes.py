@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from firstflight.system import binaries
+from tests.waiting import PATIENCE_S
 
 from .conftest import ROGUE_DELAY_US
 from .running import HOST, RunningServer
@@ -142,7 +143,7 @@ def probe(folder: Path, server: RunningServer, names: list[str], timeout_s: int 
         ],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_S,
     )
     assert ended.returncode == 0, ended.stderr
     rows = [json.loads(line) for line in ended.stdout.splitlines()]

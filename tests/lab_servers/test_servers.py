@@ -21,6 +21,7 @@ from lab.declared import internet
 from lab.declared.model import Endpoint
 from lab.hosts.certificates import issue, make_authority
 from lab.hosts.servers import CHAIN_BYTES, services
+from tests.waiting import PATIENCE_S
 
 from .running import endpoint
 
@@ -110,7 +111,7 @@ def test_a_wrong_configuration_is_one_sentence(stack: str, tmp_path: Path) -> No
         if text is not None:
             file.write_text(text)
         argv = stacks.find(stack).command(file)
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=dict(os.environ))
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, env=dict(os.environ))
         assert ended.returncode == 2, ended
         assert ended.stdout == ""
         assert len(ended.stderr.splitlines()) == 1, ended.stderr

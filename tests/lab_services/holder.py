@@ -18,6 +18,7 @@ from typing import Any
 from firstflight.errors import FirstflightError
 from lab.declared.model import Service
 from lab.system import processes
+from tests.waiting import PATIENCE_S
 
 
 def set_up(resolv_conf: str, addresses: list[str]) -> None:
@@ -55,7 +56,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=PATIENCE_S,
         env={**os.environ, **request["env"]},
     )
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}

@@ -13,6 +13,7 @@ from typing import Any
 
 from lab.declared.internet import Internet
 from lab.declared.model import Host, Service
+from tests.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 
@@ -77,7 +78,7 @@ class ServiceWorld:
         """Stop everything."""
         assert self.holder.stdin is not None and self.holder.stdout is not None
         self.holder.stdin.close()
-        self.holder.wait(timeout=120)
+        self.holder.wait(timeout=PATIENCE_S)
         self.holder.stdout.close()
 
 

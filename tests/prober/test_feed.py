@@ -21,6 +21,7 @@ from tests.engines.segments import rows_of
 from tests.engines.shared_limits import EACH, check_turns
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.processes import halt
+from tests.waiting import PATIENCE_S
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31
@@ -57,7 +58,7 @@ class Fed:
 
     def end(self) -> int:
         """Close the feed and return the exit status."""
-        _, messages = self.process.communicate(timeout=120)
+        _, messages = self.process.communicate(timeout=PATIENCE_S)
         self.messages = messages
         return self.process.returncode
 
@@ -306,7 +307,7 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
         running.append((folder, subprocess.Popen(command, stderr=subprocess.DEVNULL)))
     sent: list[tuple[int, int]] = []
     for index, (folder, process) in enumerate(running):
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
     check_turns(sent, EACH)
 
@@ -325,7 +326,7 @@ def test_targets_not_sent_in_a_turn_wait_for_the_next(silent: Silent, tmp_path: 
         *("--targets", tmp_path / "t.csv", "--segments", folder, *LOOPBACK, "--timeout", "0.2"),
         *("--attempts", 1, "--linger-ms", 0, "--rate", 20, "--turn", "0/2:2:1"),
     )
-    subprocess.run(command, stderr=subprocess.DEVNULL, timeout=120, check=True)
+    subprocess.run(command, stderr=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
     sent = [(row["ip"], row["sent_at"]) for row in rows_of(folder)]
     assert sorted(ip for ip, _ in sent) == sorted(ips)
     # The prober decides during its turn. A stall between decision and kernel timestamp delays a batch of 5.

@@ -17,7 +17,7 @@ import pytest
 from schemas import records
 from tests.prober.conftest import LOOPBACK, Probe, argv, arrivals, datagrams, write_targets
 from tests.processes import pending
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 Silent = Callable[[str], socket.socket]
 WINDOW_S = 30
@@ -25,7 +25,9 @@ WINDOW_S = 30
 
 def run(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = argv(*arguments)
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def test_command_line_program_passes_everything_on() -> None:
@@ -162,7 +164,7 @@ def test_full_disk_and_closed_pipe(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         command = argv("--targets", targets, *LOOPBACK)
         done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
         )
     assert done.returncode == 3
     assert "No space left" in done.stderr and "panicked" not in done.stderr
@@ -175,7 +177,7 @@ def test_a_summary_takes_no_device_s_place(tmp_path: Path) -> None:
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
     done = run("--targets", targets, *LOOPBACK, "--summary", pipe)
     assert done.returncode == 0 and pipe.is_fifo()
-    assert json.loads(reader.communicate(timeout=60)[0])["targets"] == 1
+    assert json.loads(reader.communicate(timeout=PATIENCE_S)[0])["targets"] == 1
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -201,7 +203,7 @@ def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Si
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     arrivals(server, 60)
     os.kill(process.pid, stop)
-    rows, messages = process.communicate(timeout=60)
+    rows, messages = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "interrupted" in messages
     count = len(rows.splitlines())
@@ -232,7 +234,7 @@ def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
     assert process.poll() is None, "the prober must wait for open probes"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=PATIENCE_S)
     # Otherwise, the prober would wait for the probes until WINDOW_S after they were sent.
     assert (process.returncode, time.monotonic() - began < WINDOW_S - 2) == (130, True)
     assert "50 targets have no record" in messages
@@ -247,7 +249,7 @@ def test_datagrams_that_the_system_refuses_are_send_failed(tmp_path: Path) -> No
     marked = ["sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
     probing = argv("--targets", targets, *allow)
     command = ["unshare", "--user", "--map-root-user", "--net", *marked, *probing]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert [(row["outcome"], row["attempts"], row["sent_at"]) for row in rows] == [
@@ -272,14 +274,16 @@ def test_closed_standard_output_is_reported_and_nothing_is_sent(
     options = ["--targets", str(targets), *LOOPBACK, "--timeout", "0.2"]
     program = argv() if through == "native" else [str(Path(sys.executable).with_name("firstflight")), "probe"]
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
-    done = subprocess.run([*closed, *options], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*closed, *options], stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 3, done.stderr
     assert "standard output is closed" in done.stderr and len(done.stderr.splitlines()) == 1
     assert datagrams(server) == []
     # With segments, the prober does not need standard output.
     with_segments = [*options, "--segments", str(tmp_path / "segments")]
     done = subprocess.run(
-        [*closed, *with_segments], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        [*closed, *with_segments], stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, len(datagrams(server))) == (0, 2), done.stderr
     assert list((tmp_path / "segments").glob("*.arrow"))

@@ -12,7 +12,7 @@ import pyarrow.ipc
 from schemas import records
 from tests.engines.segments import rows_of
 from tests.prober.conftest import FAST, LOOPBACK, Probe, argv, write_targets
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 COUNT = 20_000
 
@@ -63,15 +63,15 @@ def test_kill_loses_no_closed_segment_and_resume_does_the_rest(responder: int, t
     before = rows_of(folder)
     assert 500 <= len(before) < COUNT
     resume = argv(*common, "--rate", 5000, "--resume")
-    done = subprocess.run(resume, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(resume, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     rows = rows_of(folder)
     assert sorted(row["target"] for row in rows) == list(range(2, COUNT + 2)), "each target once"
     assert f"{COUNT} of {COUNT}" in done.stderr
-    nothing = subprocess.run(resume, capture_output=True, text=True, timeout=120, check=False)
+    nothing = subprocess.run(resume, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert nothing.returncode == 0 and len(rows_of(folder)) == COUNT
     write_targets(path, targets[::-1])
-    other = subprocess.run(resume, capture_output=True, text=True, timeout=120, check=False)
+    other = subprocess.run(resume, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert other.returncode == 2 and "list of the first run" in other.stderr
 
 
@@ -87,7 +87,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing_closed(responder: int, tm
         resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
 
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=small_files
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=small_files
     )
     assert done.returncode == 3
     assert "segment cannot be written" in done.stderr and "--resume" in done.stderr

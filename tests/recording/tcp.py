@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.recording.network import SERVER, SERVER6, RemoteHost, behind_router, cable, call, ready, recording
+from tests.waiting import PATIENCE_S
 
 PORT = 8080
 SERVE = textwrap.dedent("""
@@ -139,4 +140,4 @@ def record(name: str, _folder: Path, out: Path) -> None:
         stack.enter_context(ready(host.argv(sys.executable, "-c", SERVE, server, str(recorded.size))))
         file = out / f"{name}.pcap"
         stack.enter_context(recording(file, interface, recorded.expression, host=place, snap=recorded.snap))
-        subprocess.run(fetch, check=True, timeout=60)
+        subprocess.run(fetch, check=True, timeout=PATIENCE_S)

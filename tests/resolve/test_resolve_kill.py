@@ -21,7 +21,7 @@ from tests.processes import halt
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
 from tests.resolve.test_resolve_stage import at_rate, rows_in, rows_of
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 NAMES = [f"n{i}.example.test" for i in range(200)]
 
@@ -75,7 +75,7 @@ def test_an_engine_is_killed_while_it_resolves_and_the_next_resumes(named: Named
     key = run.key("here", 1)
     folder = run.layout.stage("resolve", key)
     os.kill(engine, signal.SIGKILL)
-    _, messages = stage.communicate(timeout=120)
+    _, messages = stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == 1 and "ended with status -9" in messages and "Traceback" not in messages
     assert not run.done("resolve", key)
     before, again_ns = kept_in(folder), time.time_ns()
@@ -92,7 +92,7 @@ def test_names_in_files_emptied_by_a_power_cut_are_resolved_again(named: Named, 
     key = run.key("here", 1)
     folder = run.layout.stage("resolve", key)
     os.kill(engine, signal.SIGKILL)
-    stage.communicate(timeout=120)
+    stage.communicate(timeout=PATIENCE_S)
     *earlier, last = closed_segments(folder / "segments")
     last.write_bytes(b"")
     before, again_ns = sum(rows_in(path) for path in earlier), time.time_ns()
@@ -112,7 +112,7 @@ def test_a_stage_is_killed_and_the_next_waits_for_the_engine_it_left(
     # The engine is suspended until the next stage waits for it, so the time until it exits is irrelevant.
     halt(engine)
     stage.kill()
-    stage.communicate(timeout=120)
+    stage.communicate(timeout=PATIENCE_S)
     assert stage.returncode == -signal.SIGKILL and not run.done("resolve", key)
     messages = tmp_path / "messages"
     with messages.open("w") as file:

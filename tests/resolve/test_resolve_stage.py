@@ -27,7 +27,7 @@ from schemas import records
 from tests.engines import record_rows
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def test_sigterm_ends_in_order_and_the_next_start_resumes(named: Named, make_run
     folder = run.layout.stage("resolve", run.key("here", 1))
     until(lambda: list((folder / "segments").glob("seg-*.arrow")), "a segment")
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     assert "finished results are kept" in stderr

@@ -9,6 +9,7 @@ from typing import Any
 
 from firstflight.system import binaries
 from tests import drawn
+from tests.waiting import PATIENCE_S
 
 CASES, FEW = 100_000, 5_000
 
@@ -17,7 +18,7 @@ def answers(questions: Sequence[dict[str, Any]]) -> list[Any]:
     """Return the answer to each question, in order, from one process."""
     given = "".join(f"{json.dumps(question)}\n" for question in questions)
     argv = [str(binaries.find("firstflight-rules"))]
-    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(questions)

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from clickhouse_driver import Client
 
+from tests.waiting import PATIENCE_S
+
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 
 
@@ -53,7 +55,7 @@ class Served:
     def end(self) -> int:
         """Stop the server and return the exit status."""
         self.process.terminate()
-        return self.process.wait(timeout=300)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
     finally:
         process.terminate()
         try:
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

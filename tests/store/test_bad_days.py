@@ -18,6 +18,7 @@ from clickhouse_driver import Client
 from store import open_store
 from store.errors import StoreUnreachable
 from store.load import loader
+from tests.waiting import PATIENCE_S
 
 from .proxy import Proxy
 from .rows import many, write
@@ -46,7 +47,7 @@ def load(url: str, *paths: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=PATIENCE_S,
     )
 
 
@@ -117,7 +118,7 @@ def test_a_server_that_restarts_in_time(tables: Path, tmp_path: Path) -> None:
                 time.sleep(0.01)
         first.process.kill()
     with serving(tables, "--port", str(port)) as second:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, err
         assert "1 loaded" in out or "1 replaced" in out
         with second.client() as client:
@@ -221,7 +222,7 @@ def test_loaders_killed_and_two_at_once(served: Served, tmp_path: Path) -> None:
                     break
             time.sleep(moments.uniform(0, 0.1))
             pair[0].send_signal(signal.SIGKILL)
-            out, err = pair[1].communicate(timeout=120)
+            out, err = pair[1].communicate(timeout=PATIENCE_S)
             pair[0].communicate()
             assert pair[1].returncode == 0, err
             assert "0 refused" in out

@@ -15,6 +15,7 @@ import pytest
 
 from store import open_store
 from tests import drawn
+from tests.waiting import PATIENCE_S
 
 from .rows import many, write
 
@@ -132,7 +133,7 @@ def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) ->
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=PATIENCE_S,
     )
     print(done.stdout, done.stderr, sep="\n")
     assert done.returncode == 0

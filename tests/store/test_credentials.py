@@ -17,6 +17,7 @@ from store import open_store
 from store.address.url import ServerLocation, parse
 from store.location import find
 from tests import minimal
+from tests.waiting import PATIENCE_S
 
 from .rows import many, write
 from .serving import FIRSTFLIGHT, Served, serving
@@ -46,7 +47,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     for text in (done.stdout, done.stderr):
         assert "hidden" not in text

@@ -21,7 +21,7 @@ from firstflight.errors import UsageError
 from store import open_store
 from store.address import served_address
 from store.errors import StoreHeld
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .serving import FIRSTFLIGHT, Served, serving
 
@@ -337,7 +337,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
     with serving(folder) as served:
         served.process.send_signal(signal.SIGINT)
-        assert served.process.wait(timeout=60) == 130
+        assert served.process.wait(timeout=PATIENCE_S) == 130
     assert "Traceback" not in served.log.read_text()
 
 
@@ -360,7 +360,7 @@ def test_a_port_in_use_is_one_sentence(served: Served, tmp_path: Path) -> None:
     done = subprocess.run(
         [FIRSTFLIGHT, "store", "serve", "--port", str(served.port)],
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     message = f"firstflight: cannot listen on 127.0.0.1 port {served.port}: Address already in use\n"
     assert (done.returncode, done.stderr) == (2, message)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from firstflight.system import children
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 # Waits for a line before it creates its namespace, and for another before it exits.
 SESSION = """
@@ -67,7 +67,7 @@ def test_parallel_sessions_have_separate_networks(machine: int) -> None:
             process.stdin.write(b"begin\n")
             process.stdin.flush()
         addresses = [process.stdout.readline() for process in sessions if process.stdout is not None]
-        rest = [process.communicate(b"over\n", timeout=60)[1] for process in sessions]
+        rest = [process.communicate(b"over\n", timeout=PATIENCE_S)[1] for process in sessions]
     assert [process.returncode for process in sessions] == [0] * AT_ONCE, rest
     assert len(set(addresses)) == AT_ONCE and b"" not in addresses, addresses
     shown = ["nsenter", f"--net=/proc/{machine}/ns/net", "--", "sh", "-c", "ip -o link; nft list tables"]

@@ -12,6 +12,7 @@ import pytest
 from firstflight.system import binaries
 from schemas import records
 from tests.tcp_options.conftest import ALLOW, OFFERED, SERVERS, CapturedServers, TcpServer, TcpWorld, engine
+from tests.waiting import PATIENCE_S
 
 OPTIONS = {
     "timestamps": "tcp_timestamps",
@@ -60,7 +61,7 @@ def test_a_lost_syn_is_sent_again(captured: CapturedServers) -> None:
 
 def test_the_capture_shows_the_same(captured: CapturedServers) -> None:
     argv = [str(binaries.find("firstflight-dissect")), str(captured.pcap), "--kind", "tcp_flow"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     rows = map(json.loads, done.stdout.splitlines())
     flows = {(flow["server_ip"], flow["client_port"]): flow for flow in rows}
     for name in ANSWERED:
@@ -182,11 +183,11 @@ def test_refusals_are_reported(
     path = tmp_path / "targets.csv"
     path.write_text(f"ip,domain,port\n{targets}\n")
     argv = engine("--targets", path, *options)
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (status, "") and message in done.stderr, done.stderr
 
 
 def test_the_command_is_the_engine() -> None:
     argv = [sys.executable, "-m", "cli", "tcp-options", "--version"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.startswith("firstflight")

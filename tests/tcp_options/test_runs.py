@@ -18,7 +18,7 @@ from tests.engines.segments import rows_of
 from tests.engines.shared_limits import EACH, check_turns
 from tests.prober.conftest import FAST, LOOPBACK, Target, write_targets
 from tests.tcp_options.conftest import engine
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 # At the slow rate, this takes 15 s, so that a run does not finish before a stalled test stops it.
 COUNT = 600
@@ -57,7 +57,7 @@ def start(command: Sequence[str]) -> subprocess.Popen[str]:
 
 def finish(command: Sequence[str]) -> None:
     """Run the engine to the end."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -69,7 +69,7 @@ def test_a_stopped_run_resumes_where_it_was(tmp_path: Path, port: int, how: sign
     first = start([*common, *SLOW])
     until(lambda: len(rows_of(folder)) >= 10, "some rows in closed segments")
     first.send_signal(how)
-    _, messages = first.communicate(timeout=60)
+    _, messages = first.communicate(timeout=PATIENCE_S)
     before = {row["target"]: row["sent_at"] for row in rows_of(folder)}
     assert len(before) < COUNT
     if how == signal.SIGKILL:
@@ -100,7 +100,7 @@ def test_a_run_keeps_its_block_list_and_the_next_one_reads_it_again(tmp_path: Pa
     known = len(rows_of(folder))
     until(lambda: len(rows_of(folder)) > known, "rows from after the change")
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=60)
+    first.communicate(timeout=PATIENCE_S)
     before = rows_of(folder)
     assert {row["outcome"] for row in before} == {"answered"}
     finish([*common, *REST, "--resume"])
@@ -113,7 +113,9 @@ def test_a_run_keeps_its_block_list_and_the_next_one_reads_it_again(tmp_path: Pa
 def test_a_list_is_read_from_standard_input(tmp_path: Path, port: int) -> None:
     text = write_targets(tmp_path / "t.csv", names(port, 3)).read_text()
     command = engine("--targets", "-", *LOOPBACK, *FAST)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert sorted(row["domain"] for row in rows) == ["n0.test", "n1.test", "n2.test"]
@@ -136,7 +138,7 @@ def test_a_paused_group_waits(tmp_path: Path, port: int, last: str, status: int,
     until(lambda: len(of_group(1)) == 30, "all targets of group 1")
     sent_before = len(of_group(2))
     assert sent_before < 20 and fed.poll() is None, "the engine must wait for targets of group 2"
-    _, messages = fed.communicate(last, timeout=60)
+    _, messages = fed.communicate(last, timeout=PATIENCE_S)
     assert fed.returncode == status, messages
     assert len(of_group(2)) == (sent_before if status else 30)
     assert of_group(2).count(REFUSED_DETAIL) == (30 - sent_before if blocked else 0)
@@ -145,7 +147,7 @@ def test_a_paused_group_waits(tmp_path: Path, port: int, last: str, status: int,
 def test_a_broken_command_is_3(tmp_path: Path, port: int) -> None:
     path = write_targets(tmp_path / "t.csv", names(port))
     fed = started(engine("--targets", path, "--feed", *LOOPBACK, *FAST, *SLOW), "hold 5", "connect")
-    _, messages = fed.communicate(timeout=60)
+    _, messages = fed.communicate(timeout=PATIENCE_S)
     assert fed.returncode == 3 and "line 2 of the feed" in messages and "panicked" not in messages
 
 
@@ -160,7 +162,7 @@ def test_turns_keep_two_engines_apart(tmp_path: Path, port: int) -> None:
         running.append((folder, start(engine(*options, *limits, *LOOPBACK))))
     sent: list[tuple[int, int]] = []
     for index, (folder, process) in enumerate(running):
-        _, messages = process.communicate(timeout=120)
+        _, messages = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, messages
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
     check_turns(sent, EACH)

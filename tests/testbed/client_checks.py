@@ -10,6 +10,7 @@ from pathlib import Path
 from firstflight import egress
 from firstflight.system import binaries
 from testbed import stacks
+from tests.waiting import PATIENCE_S
 
 REQUEST = {
     "host": "www.example.test",
@@ -48,7 +49,7 @@ def programs() -> list[str]:
 def run(program: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run a client until it exits."""
     argv = [str(binaries.find(program)), *arguments]
-    return subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def refuses_in_one_line(program: str, arguments: list[str], given: str, message: str) -> None:

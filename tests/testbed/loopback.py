@@ -19,6 +19,7 @@ from testbed.experiment.cell import Cell
 from testbed.trials import server_config
 from tests.free_port import free_port
 from tests.testbed import client_checks
+from tests.waiting import PATIENCE_S
 
 NAME = "a.test"
 _READY_S = 60.0
@@ -122,7 +123,7 @@ def answer(
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=PATIENCE_S,
         )
         before_end()
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[1])

@@ -16,7 +16,7 @@ from firstflight.run.run import Run
 from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, CampaignWorld
 from tests.engines.segments import rows_of
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from tests.watch.test_watch import MINUTE_S, SECOND_NS, records, settings, sql
 
 EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
@@ -60,12 +60,12 @@ def test_a_watch_with_low_precedence_sends_only_while_no_other_is_active(world: 
     until(last_ns, "its first probes")
     # A probe is sent even if a busy machine delays it, or starts the stage up to 28 s late.
     first, first_run = begin(world, by_hand, 5 * MINUTE_S, "--set", "watch.grace_ms=60000")
-    _, messages = first.communicate(timeout=400)
+    _, messages = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
     until(lambda: last_ns() > max(sent), "probes after the end of the other watch")
     world.firstflight("runs", "stop", second_run.name)
-    second.communicate(timeout=300)
+    second.communicate(timeout=PATIENCE_S)
 
     slots = records(second_run, "east", 1, "watch_slot")
     assert [slot["slot"] for slot in slots] == list(range(len(slots)))

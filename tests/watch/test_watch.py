@@ -18,7 +18,7 @@ from tests import stores
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, CampaignWorld
 from tests.engines import record_rows, segments
 from tests.processes import halt, running
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SECOND_NS = 10**9
 MINUTE_S = 4  # length of a schedule's minute in this test
@@ -141,7 +141,7 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: CampaignWorld) 
     server = world.stop_server()
     stopped = time.time_ns()
     try:
-        out, messages = watch.communicate(timeout=400)
+        out, messages = watch.communicate(timeout=PATIENCE_S)
     finally:
         world.go_on(server)
     assert watch.returncode == 0, messages
@@ -211,7 +211,7 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: CampaignW
     os.kill(prober, signal.SIGCONT)
     until(lambda: probed_since(folder, resumed + SECOND_NS), "probes afterwards")
     world.firstflight("runs", "stop", run.name)
-    _, messages = watch.communicate(timeout=300)
+    _, messages = watch.communicate(timeout=PATIENCE_S)
     assert watch.returncode == 130, messages
     assert "stopped in order" in messages
     assert json.loads(world.firstflight("runs", "--format", "jsonl", run.name).stdout)["state"] == "stopped"

@@ -22,6 +22,7 @@ from testbed.trials import compare_runs, estimate, series
 from tests.testbed import client_checks as checks
 from tests.testbed import loopback
 from tests.testbed.experiments import find
+from tests.waiting import PATIENCE_S
 
 BROWSERS = ("chromium", "firefox")
 REQUEST: dict[str, Any] = {**checks.REQUEST, "url": "https://www.example.test:9/", "roots": "/x", "http": "3"}
@@ -132,7 +133,7 @@ def test_impossible_requests_are_answered(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     ready, answer = (json.loads(line) for line in done.stdout.splitlines())
     assert ready["ready"] == f"{browser}/{stacks.find(browser).version.known()}"
@@ -150,7 +151,7 @@ def test_impossible_requests_are_answered(
 )
 def test_errors_are_one_line(argument: str, given: str, message: str) -> None:
     argv = [sys.executable, "-P", "-m", "testbed.stacks.browsers.chromium", argument]
-    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2
     assert message in done.stderr and done.stderr.count("\n") == 1
 

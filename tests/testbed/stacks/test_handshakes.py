@@ -24,6 +24,7 @@ from testbed.experiment.cell import Cell
 from testbed.stacks import own_server
 from testbed.trials import block, server_config
 from tests.testbed import client_checks, loopback
+from tests.waiting import PATIENCE_S
 
 EARLY = "CLIENT_EARLY_TRAFFIC_SECRET"
 
@@ -69,7 +70,7 @@ def asked(folder: Path, client: str, port: int, *, times: int, **request: object
         capture_output=True,
         text=True,
         check=True,
-        timeout=180,
+        timeout=PATIENCE_S,
     )
     return [json.loads(answer) for answer in done.stdout.splitlines()[1:]]
 

@@ -12,6 +12,7 @@ import pytest
 
 from downloader.clients.contract import Request
 from testbed.stacks import own_program
+from tests.waiting import PATIENCE_S
 
 LOG = "--log={log}"
 # The timeout of a minute only allows for a slow machine; no test waits for it.
@@ -25,7 +26,7 @@ def answers(environment: dict[str, str], *argv: str, request: Request = REQUEST)
         input=2 * request.line(),
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         env={**os.environ, **environment},
     )
     ready, *found = (json.loads(line) for line in done.stdout.splitlines())

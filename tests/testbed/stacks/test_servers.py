@@ -14,6 +14,7 @@ from firstflight.system import binaries
 from lab.hosts.certificates import issue, make_authority
 from testbed import stacks
 from tests.testbed import loopback
+from tests.waiting import PATIENCE_S
 
 SERVER = "firstflight-s2n-server"
 
@@ -48,7 +49,7 @@ def test_errors_are_one_line(tmp_path: Path, endpoints: list[dict[str, Any]], me
     file = tmp_path / "server.json"
     file.write_text(json.dumps(given), encoding="utf-8")
     argv = [str(binaries.find(SERVER)), "--config", str(file)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -65,7 +66,7 @@ def test_a_foreign_address_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "server.json"
     file.write_text(json.dumps(given), encoding="utf-8")
     argv = [str(binaries.find(SERVER)), "--config", str(file)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"{SERVER}: cannot listen on UDP 192.0.2.1:4433: ")
     assert done.stderr.count("\n") == 1
@@ -124,7 +125,7 @@ def test_the_server_quiche_refuses_settings_that_it_lacks(
     file = tmp_path / "server.json"
     file.write_text(json.dumps(given), encoding="utf-8")
     argv = [*stacks.find("quiche").server_command(), "--config", str(file)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

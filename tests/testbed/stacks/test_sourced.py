@@ -16,6 +16,7 @@ from testbed.stacks import archive, from_source
 from testbed.stacks.archive import SourceArchive
 from testbed.stacks.from_source import SourceStack
 from testbed.trials import block
+from tests.waiting import PATIENCE_S
 
 PROGRAM = """#!/bin/sh
 echo "$@" >&2
@@ -62,7 +63,7 @@ def answers(
 ) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     argv = [*command, f"allow-net={allow}"]
-    done = subprocess.run(argv, input=lines, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(argv, input=lines, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
