@@ -59,11 +59,11 @@ grafana: setup-demo ## Write Grafana's data source and dashboards to var/grafana
 	@.venv/bin/python -m reports.grafana var/grafana
 	@echo "var/grafana (deploy/grafana/README.md)"
 
-test: setup ## Run all tests except the *-test targets below, and half of the costly modules.
+test: setup ## Run all tests except the *-test targets below, and a sample of the costly modules.
 	$(CARGO_TEST) --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	cd deploy/grafana/check && go vet ./...
-	$(PYTEST) --half --durations=20 -m "$(COMMON_TESTS)"
+	$(PYTEST) --sample --durations=20 -m "$(COMMON_TESTS)"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	$(CARGO_TEST) --quiet --release --workspace --locked
@@ -79,7 +79,7 @@ test-browser: setup ## Run the tests that open pages in a browser.
 	$(PYTEST) -m browser
 
 test-profile: setup ## Run the Python tests of `make test`, and print the CPU time of each folder and of the costliest tests.
-	$(PYTEST) --half -p tests.cpu_profile -m "$(COMMON_TESTS)"
+	$(PYTEST) --sample -p tests.cpu_profile -m "$(COMMON_TESTS)"
 
 test-long: setup ## Run the tests that are too slow for each change; GROUP=NAME runs one group.
 	@.venv/bin/python -m tests.long $(addprefix --group=,$(GROUP))

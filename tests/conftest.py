@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -37,12 +37,12 @@ LONGEST = (
     "tests/campaign_loopback/",
 )
 
-# Each module in these folders starts campaigns. `make test` runs a random half of them (`--half`), and
-# `make test-long` runs all.
-HALVED = ("tests/campaign_loopback/", "tests/watch/", "tests/backoff/")
+# `make test` runs a random sample of costly tests (`--sample`): a quarter of the modules in each of
+# CAMPAIGNS, a quarter of COSTLY, and one of SITE_SCENARIOS. `make test-long` runs all.
+CAMPAIGNS = ("tests/campaign_loopback/", "tests/watch/", "tests/backoff/")
 
-# Other modules that took more than 15 CPU seconds (`make test-profile`). `make test` runs a random half of
-# them. Tests of loads, migrations, crashes and packets outside the lab are not among them.
+# Other modules that took more than 15 CPU seconds (`make test-profile`). Tests of loads, migrations, crashes
+# and packets outside the lab are not among them.
 COSTLY = (
     "tests/airflow/test_backup.py",
     "tests/attack/test_fetched_files.py",
@@ -84,10 +84,13 @@ COSTLY = (
     "tests/testbed/stacks/test_browsers.py",
 )
 
-# `make test` runs one of these.
-SITE_FAULTS = (
-    "tests/airflow/test_site.py::test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap",
-    "tests/airflow/test_site.py::test_a_killed_site_restarts_with_its_runs",
+# Tests of airflow/test_site that start more runs than its scan. A scenario's tests share a run.
+SITE_SCENARIOS = (
+    ("test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap",),
+    ("test_a_killed_site_restarts_with_its_runs",),
+    ("test_a_crawl_publishes_the_files_that_it_found", "test_downloads_start_by_themselves_after_a_crawl"),
+    ("test_a_survey_asks_each_name_from_each_vantage_point",),
+    ("TestAStolenSecretOfAWorker",),
 )
 
 # Groups that can run separately (`make test-unit` ...). A test is in exactly one group.
@@ -149,9 +152,9 @@ TIMING = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make test`."""
     parser.addoption(
-        "--half",
+        "--sample",
         action="store_true",
-        help="leave out half of HALVED and COSTLY, and one of SITE_FAULTS (tests/conftest.py)",
+        help="run a random sample of CAMPAIGNS, COSTLY and SITE_SCENARIOS (tests/conftest.py)",
     )
 
 
@@ -183,6 +186,23 @@ def rank(nodeid: str) -> int:
     return next((n for n, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
+def left_out(modules: Iterable[str]) -> tuple[str, ...]:
+    """Return how the node IDs begin that a sample leaves out; `modules` are the paths of all modules."""
+    known = sorted(set(modules))
+    groups = {folder: [module for module in known if module.startswith(folder)] for folder in CAMPAIGNS}
+    groups["costly modules"] = list(COSTLY)
+    without = [
+        name for group, names in groups.items() for name in drawn.rest(group, names, (len(names) + 3) // 4)
+    ]
+    scenarios = drawn.rest("scenarios of a site", SITE_SCENARIOS, 1)
+    return (*without, *(name for scenario in scenarios for name in node_ids(scenario)))
+
+
+def node_ids(scenario: Iterable[str]) -> list[str]:
+    """Return the node IDs for a scenario's tests."""
+    return [f"tests/airflow/test_site.py::{name}" for name in scenario]
+
+
 def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
     """Return the name for a test's group (GROUPS)."""
     if nodeid.startswith("tests/airflow/"):
@@ -211,19 +231,17 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its group, mark tests that depend on a clock, and sort the longest first."""
-    if config.getoption("half"):
-        without = drawn.left_out((item.nodeid.split("::")[0] for item in items), HALVED)
-        without |= set(COSTLY).difference(drawn.few("costly modules", COSTLY, len(COSTLY) // 2))
-        without |= set(SITE_FAULTS).difference(drawn.few("site faults", SITE_FAULTS, 1))
+    if config.getoption("sample"):
+        without = left_out(item.nodeid.split("::")[0] for item in items)
         chosen: list[pytest.Item] = []
-        left_out: list[pytest.Item] = []
+        others: list[pytest.Item] = []
         for item in items:
-            names = (item.nodeid, item.nodeid.split("::")[0])
-            (chosen if without.isdisjoint(names) else left_out).append(item)
-        config.hook.pytest_deselected(items=left_out)
+            (others if item.nodeid.startswith(without) else chosen).append(item)
+        config.hook.pytest_deselected(items=others)
         items[:] = chosen
+    sampled = (*CAMPAIGNS, *COSTLY, *(name for scenario in SITE_SCENARIOS for name in node_ids(scenario)))
     for item in items:
-        if item.nodeid.startswith((*HALVED, *COSTLY, *SITE_FAULTS)):
+        if item.nodeid.startswith(sampled):
             item.add_marker("drawn")
         if item.nodeid.startswith(TIMING):
             item.add_marker("timing")

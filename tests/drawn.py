@@ -37,15 +37,11 @@ def few(name: str, values: Iterable[T], count: int) -> list[T]:
     return [everything[n] for n in sorted(chosen)]
 
 
-def left_out(modules: Iterable[str], folders: Iterable[str]) -> set[str]:
-    """Return half of the modules in each folder, which this run leaves out; none in `make test-long`."""
-    known = sorted(set(modules))
-    inside = {folder: [module for module in known if module.startswith(folder)] for folder in folders}
-    return {
-        module
-        for folder, found in inside.items()
-        for module in set(found).difference(few(folder, found, (len(found) + 1) // 2))
-    }
+def rest(name: str, values: Iterable[T], count: int) -> list[T]:
+    """Return the values that are not in the sample of `few`; none in `make test-long`."""
+    everything = list(values)
+    chosen = few(name, everything, count)
+    return [value for value in everything if value not in chosen]
 
 
 def generator(name: str) -> random.Random:

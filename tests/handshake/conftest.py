@@ -15,6 +15,7 @@ import pytest
 
 from firstflight.system import binaries
 from lab.hosts.certificates import issue, make_authority
+from tests.waiting import PATIENCE_S
 
 HOST = "127.0.0.1"
 LOOPBACK = ("--allow-net", "127.0.0.0/8")
@@ -66,7 +67,7 @@ def connect(
     """Run the engine over targets; loopback is allowed, and a contact is given."""
     path = write_targets(folder / "targets.csv", targets)
     command = argv("--targets", path, "--contact", CONTACT, *allow, *limits, *options)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     # Split at line feeds only: a server's text may have other line terminators, which JSON does not escape.
     rows = [json.loads(line) for line in done.stdout.split("\n") if line]
     return EngineOutput(done.returncode, rows, done.stderr, folder)

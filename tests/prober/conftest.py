@@ -16,7 +16,7 @@ import pytest
 
 from firstflight.system import binaries
 from tests.free_port import free_port
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 LOOPBACK = ("--allow-net", "127.0.0.0/8", "--allow-net", "::1/128")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0")
@@ -76,7 +76,7 @@ def probe(tmp_path: Path) -> Probe:
         # A long default timeout, so that expected answers are never too late.
         patient = () if "--timeout" in options else ("--timeout", 60)
         command = argv("--targets", path, "--summary", summary, *allow, *limits, *patient, *options)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         counts = json.loads(summary.read_text()) if summary.exists() else {}
         return ProberRun(done.returncode, rows, done.stderr, counts)

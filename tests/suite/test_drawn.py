@@ -25,17 +25,10 @@ def test_a_seed_draws_the_same_in_order(monkeypatch: pytest.MonkeyPatch) -> None
     assert found == set(VALUES)
 
 
-def test_half_of_the_modules_of_each_folder_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = [*(f"a/test_{n}.py" for n in range(5)), "b/test_0.py", "c/test_0.py", "c/test_1.py"]
-    seen: set[str] = set()
-    for seed in range(60):
-        monkeypatch.setenv(drawn.SEED, str(seed))
-        without = drawn.left_out(modules * 2, ["a/", "b/"])
-        assert len(without) == 2 and all(module.startswith("a/") for module in without)
-        seen |= set(modules) - without
-    assert seen == set(modules)
+def test_the_rest_is_what_the_sample_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sorted(drawn.few("a", VALUES, 3) + drawn.rest("a", VALUES, 3)) == VALUES
     monkeypatch.setenv(drawn.ALL, "1")
-    assert drawn.left_out(modules, ["a/", "b/"]) == set()
+    assert drawn.rest("a", VALUES, 3) == []
 
 
 def test_tests_draw_independently() -> None:

@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import COSTLY, HALVED, group_of
+import pytest
+
+from tests import drawn
+from tests.conftest import CAMPAIGNS, COSTLY, SITE_SCENARIOS, group_of, left_out, node_ids
 
 ROOT = Path(__file__).parents[2]
 # Module -> what starts a lab or servers in it.
@@ -37,8 +40,33 @@ def test_no_unit_test_starts_a_lab_or_servers() -> None:
     assert {name for name in starting_files if group_of(name, ()) == "unit"} == set()
 
 
-def test_halved_and_costly_modules_exist() -> None:
-    """Otherwise, a renamed module would run in full each time."""
+def test_what_is_sampled_exists() -> None:
+    """Otherwise, a renamed module or test would run each time."""
     assert [name for name in COSTLY if not (ROOT / name).is_file()] == []
     assert list(COSTLY) == sorted(set(COSTLY))
-    assert [name for name in HALVED if not (ROOT / name).is_dir()] == []
+    assert [name for name in CAMPAIGNS if not (ROOT / name).is_dir()] == []
+    defined = {
+        f"{path}::{node.name}"
+        for path in {name.split("::")[0] for scenario in SITE_SCENARIOS for name in node_ids(scenario)}
+        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    assert [n for scenario in SITE_SCENARIOS for n in node_ids(scenario) if n not in defined] == []
+
+
+def test_a_sample_leaves_out_three_quarters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(drawn.ALL, raising=False)
+    cheap = ["tests/cli/test_doctor.py"]
+    campaigns = [f"{CAMPAIGNS[0]}test_{n}.py" for n in range(5)]
+    seen: set[str] = set()
+    for seed in range(60):
+        monkeypatch.setenv(drawn.SEED, str(seed))
+        without = left_out([*campaigns, *cheap] * 2)
+        assert len([name for name in without if name in campaigns]) == 3
+        assert len([name for name in without if name in COSTLY]) == 3 * len(COSTLY) // 4
+        assert len([s for s in SITE_SCENARIOS if node_ids(s)[0] in without]) == 4
+        assert not set(cheap).intersection(without)
+        seen |= {*campaigns, *COSTLY}.difference(without)
+    assert seen == {*campaigns, *COSTLY}
+    monkeypatch.setenv(drawn.ALL, "1")
+    assert left_out(campaigns) == ()

@@ -15,6 +15,7 @@ import pytest
 from firstflight.capture import TcpdumpCapture
 from firstflight.capture_files import losses_of
 from firstflight.system import binaries
+from tests.waiting import PATIENCE_S
 
 PORT = 443
 ALLOW = ("--allow-net", "10.77.0.0/16", "--allow-net", "fd77::/16")
@@ -132,7 +133,7 @@ class TcpWorld:
         path.write_text("ip,domain,port\n" + "".join(f"{ip},{name},\n" for ip, name in targets))
         argv = engine("--targets", path, *ALLOW, *FAST, *options)
         done = subprocess.run(
-            self.inside(self.client, *argv), capture_output=True, text=True, timeout=120, check=False
+            self.inside(self.client, *argv), capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         return TcpEngineOutput(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
