@@ -1,7 +1,7 @@
 """Checks block and opt-out lists by the engines' rules before names are resolved or packets are sent.
 
-A list with an invalid line is rejected as a whole. tests/attack/list_lines.json verifies that this parser and
-the engines' parser (scanner/native/core/src/limits/policy/list_line.rs) agree.
+A list with an invalid line is rejected as a whole. tests/attack/files/list_lines.json verifies that this
+parser and the engines' parser (scanner/native/core/src/limits/policy/list_line.rs) agree.
 """
 
 from __future__ import annotations

@@ -35,4 +35,4 @@ def test_each_mode_has_a_test_of_its_answers_and_outcome(mode: str) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_cases_of_other_files_exist(name: str) -> None:
-    assert any(TREE.glob(name if "/" in name else f"tests/*/{name}")), name
+    assert any(TREE.glob(name if "/" in name else f"tests/**/{name}")), name

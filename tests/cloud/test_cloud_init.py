@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.test_cloud import made
+from tests.deploy.cloud.test_user_data import made
 
 UNPACKED = Path(__file__).parents[2] / "target" / "cloud-init"
 # cloud-init runs with the system's Python.

@@ -1,7 +1,7 @@
 """OpenTofu and the OpenStack provider check the modules of deploy/cloud (`make cloud-test` builds both).
 
 The registries that the project uses have no providers for the other clouds. OpenTofu only parses these
-modules, and tests/deploy/test_cloud_modules.py checks them.
+modules, and tests/deploy/cloud/test_modules.py checks them.
 """
 
 from __future__ import annotations

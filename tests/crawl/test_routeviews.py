@@ -11,7 +11,7 @@ import pytest
 
 from crawler import https
 from crawler.routing import routeviews
-from tests.attack.evil_https import EvilHost, InPlaceOf, serving, whole
+from tests.attack.servers.evil_https import EvilHost, InPlaceOf, serving, whole
 
 DAY = date(2024, 8, 7)
 LAST = "rib.20240807.2200.bz2"

@@ -15,7 +15,7 @@ import pytest
 from crawler.files.spider import _is_of_library
 from firstflight.errors import UsageError
 from firstflight.host_names import normalise
-from tests.attack.evil_https import serving
+from tests.attack.servers.evil_https import serving
 from tests.waiting import PATIENCE_S
 
 SCRIPT = """

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tests.store.serving import FIRSTFLIGHT
+from tests.store.served.serving import FIRSTFLIGHT
 from tests.waiting import PATIENCE_S
 
 

@@ -24,8 +24,8 @@ from tests.browser import browser as browser
 from tests.dashboard.serving import Dashboard, dashboard
 from tests.queries.conftest import campaign as campaign
 from tests.queries.conftest import template as template
-from tests.store.serving import FIRSTFLIGHT
-from tests.store.test_serve_access import certificate as certificate
+from tests.store.served.serving import FIRSTFLIGHT
+from tests.store.served.test_access import certificate as certificate
 from tests.waiting import PATIENCE_S
 
 HOSTILE = "\"><script>document.title='caught'</script>"

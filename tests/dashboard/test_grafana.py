@@ -25,7 +25,7 @@ from reports import grafana, panel, query
 from store import open_store
 from tests.dashboard.everything import HOSTILE, everything
 from tests.queries.conftest import campaign, template
-from tests.store.serving import serving
+from tests.store.served.serving import serving
 
 __all__ = ["campaign", "everything", "template"]
 

@@ -26,7 +26,7 @@ from reports import superset
 from schemas import records, sql
 from store.address.url import ServerLocation
 from tests.queries.conftest import campaign, template
-from tests.store.serving import serving
+from tests.store.served.serving import serving
 
 __all__ = ["campaign", "template"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.test_users import tasks
+from tests.deploy.site.test_users import tasks
 
 # base-files makes it when it is configured, so no package lists it.
 LOCAL = "/usr/local/sbin"

@@ -11,8 +11,8 @@ from tests.differential import compare
 from tests.differential.compare import Comparison
 from tests.differential.exceptions import check_needed, unexplained
 from tests.differential.segments import in_words_of_tshark, segments
-from tests.dissect import tcp_stories
 from tests.dissect.conftest import FIXTURES, rows
+from tests.dissect.tcp import tcp_stories
 
 REAL = FIXTURES.parent / "tcp"
 

@@ -25,7 +25,7 @@ from downloader.transfers.worker import Worker
 from firstflight.egress.permitted import Permitted
 from firstflight.egress.user_agent import user_agent
 from firstflight.errors import FirstflightError, InputError, UsageError
-from tests.attack.evil_https import serving
+from tests.attack.servers.evil_https import serving
 from tests.waiting import until
 
 HOST = "files.download.test"

@@ -18,7 +18,7 @@ from tests import on_terminal
 from tests.docs.pages import PAGES, PageCommand, commands, python_blocks, unread
 from tests.end_to_end.conftest import FinishedCampaign, FinishedDownloads
 from tests.end_to_end.site import FIRSTFLIGHT, ROOT
-from tests.queries.test_testbed_gain import some_rows, written
+from tests.queries.testbed.test_gain import some_rows, written
 from tests.waiting import PATIENCE_S
 
 READ = [page for page in PAGES if "how-to" not in page.parts]

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from lab.hosts.certificates import issue, make_authority
 from tests.free_port import free_port
-
-from .conftest import CONTACT, LOOPBACK, TREE, EngineOutput, Target, argv, write_targets
+from tests.handshake.conftest import CONTACT, LOOPBACK, TREE, EngineOutput, Target, argv, write_targets
 
 # A rate that a server in Python can handle.
 SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")

@@ -11,9 +11,19 @@ from pathlib import Path
 import pytest
 
 from firstflight.cdn import rules
+from tests.handshake.conftest import (
+    CONTACT,
+    ENDS_S,
+    FAST,
+    HOST,
+    LOOPBACK,
+    SILENT_S,
+    Http3,
+    Target,
+    connect,
+    write_targets,
+)
 from tests.waiting import PATIENCE_S
-
-from .conftest import CONTACT, ENDS_S, FAST, HOST, LOOPBACK, SILENT_S, Http3, Target, connect, write_targets
 
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
 MODES = ("plain", "early", "redirect")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from lab.declared.model import HttpAnswer
+from tests.handshake.conftest import ENDS_S, HOST, Http3, connect
+from tests.handshake.relay import Rule, relays
 from tests.lab_servers.running import endpoint, running
-
-from .conftest import ENDS_S, HOST, Http3, connect
-from .relay import Rule, relays
 
 TWO_DATAGRAMS = ("--key-share", "x25519mlkem768", "--timeout", ENDS_S)
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from tests.handshake.conftest import HOST, connect
 from tests.lab_servers.running import RunningServer, endpoint, running
-
-from .conftest import HOST, connect
 
 NAME, PUBLIC_NAME, CONFIG_ID = "hidden.small.test", "public.small.test", 42
 Connect = Callable[..., dict[str, Any]]

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.handshake.conftest import HOST, LOOPBACK, argv
 from tests.waiting import PATIENCE_S, until
-
-from .conftest import HOST, LOOPBACK, argv
 
 TARGETS = 40
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.ipc
 import pytest
 
-from .conftest import CONTACT, ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect
-from .server import MODES
+from tests.handshake.conftest import CONTACT, ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect
+from tests.handshake.server import MODES
 
 SETTINGS = {"0x1": 4096, "0x7": 16}
 

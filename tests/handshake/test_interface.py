@@ -17,12 +17,11 @@ import pytest
 from lab.declared.model import HttpAnswer
 from schemas import records
 from tests.engines.segments import rows_of
+from tests.handshake.conftest import ENDS_S, FAST, HOST, LOOPBACK, argv, connect, write_targets
+from tests.handshake.relay import relays
 from tests.lab_servers.running import RunningServer, endpoint, running
 from tests.processes import pending
 from tests.waiting import PATIENCE_S, until
-
-from .conftest import ENDS_S, FAST, HOST, LOOPBACK, argv, connect, write_targets
-from .relay import relays
 
 NAMES = 300
 

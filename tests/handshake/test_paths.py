@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.handshake.conftest import ENDS_S, HOST, EngineOutput, Http3, connect
+from tests.handshake.relay import Rule, relays
 from tests.lab_servers.running import endpoint, running
-
-from .conftest import ENDS_S, HOST, EngineOutput, Http3, connect
-from .relay import Rule, relays
 
 # More than a connection without losses has in either direction.
 MOST = 12

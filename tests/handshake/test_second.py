@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.declared.model import HttpAnswer
+from tests.handshake.conftest import ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect
 from tests.lab_servers.running import endpoint, running
-
-from .conftest import ENDS_S, HOST, SILENT_S, EngineOutput, Http3, connect
 
 SECOND = ("--second", "--timeout", ENDS_S)
 

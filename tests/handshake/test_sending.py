@@ -6,10 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.handshake.conftest import HOST, argv, connect, write_targets
 from tests.lab_servers.running import endpoint, running
 from tests.waiting import PATIENCE_S
-
-from .conftest import HOST, argv, connect, write_targets
 
 RATE, NAMES = 20, 40
 

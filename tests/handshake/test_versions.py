@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.declared.model import HttpAnswer
+from tests.handshake.conftest import ENDS_S, HOST, Http3, connect
 from tests.lab_servers.running import RunningServer, endpoint, running
-
-from .conftest import ENDS_S, HOST, Http3, connect
 
 ONE, TWO = "0x00000001", "0x6b3343cf"
 NAME = "plain.http3.test"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.test_users import USERS
+from tests.deploy.site.test_users import USERS
 from tests.machines import upgrade
 from tests.machines.machine import Machine
 from tests.machines.site import MachineSite

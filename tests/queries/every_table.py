@@ -8,13 +8,12 @@ from typing import Any
 
 from schemas import records
 from tests.calibrate.test_answer import pair
+from tests.queries.conftest import DAY_2, LIST, RUN_2, SECOND
+from tests.queries.handshakes.test_counts import certificate
+from tests.queries.handshakes.test_verdicts import answered, crawled
+from tests.store.loads.test_handshake_kinds import row as row_of
 from tests.store.rows import answer, download, probe, quic_ack, tcp_option, write
-from tests.store.test_handshake_kinds import row as row_of
 from tests.watch.test_watch_views import slot
-
-from .conftest import DAY_2, LIST, RUN_2, SECOND
-from .test_handshake_counts import certificate
-from .test_verdicts import answered, crawled
 
 NAMES = 30  # n0.example to n29.example
 # conftest.second_run has no probes of repetition 2. Table 1 counts downloads of repetition 1.

@@ -12,8 +12,8 @@ from firstflight.errors import UsageError
 from reports import query
 from store import Store, open_store
 from store.load import loader
+from tests.store.loads.test_handshake_kinds import row
 from tests.store.rows import DAY_NS, RUN, write
-from tests.store.test_handshake_kinds import row
 from tests.watch.test_watch_views import slot
 
 OTHER = "20261127T060000Z-b2c3d4"

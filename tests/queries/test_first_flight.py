@@ -11,10 +11,9 @@ import pytest
 
 from store import Store, open_store
 from store.load import loader
+from tests.queries.conftest import DAY_1, RUN_1, iack, write_run
+from tests.queries.interfaces.test_named import near, table
 from tests.store.rows import probe
-
-from .conftest import DAY_1, RUN_1, iack, write_run
-from .test_named import near, table
 
 
 def marked(domain: str, verdict: str | None, marks: tuple[int, int, int] = (0, 0, 0)) -> dict[str, Any]:

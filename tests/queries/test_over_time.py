@@ -6,9 +6,8 @@ import pytest
 
 from reports import panel, query
 from store import Store
-
-from .conftest import RUN_1, RUN_2
-from .test_named import near, table
+from tests.queries.conftest import RUN_1, RUN_2
+from tests.queries.interfaces.test_named import near, table
 
 
 def test_each_panel_runs_and_has_its_columns(known: Store) -> None:

@@ -13,9 +13,8 @@ import pytest
 from schemas import records
 from store import open_store
 from store.load import loader
+from tests.queries.conftest import iack
 from tests.store.rows import DAY_NS, RUN, probe, write
-
-from .conftest import iack
 
 OUTCOMES = records.load("quic_probe").column("outcome").values
 

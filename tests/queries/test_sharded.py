@@ -20,9 +20,8 @@ from reports import query
 from schemas import sharding, sql
 from store.load import loader
 from tests import drawn
-
-from . import every_table
-from .conftest import RUN_1, RUN_2
+from tests.queries import every_table
+from tests.queries.conftest import RUN_1, RUN_2
 
 SHARDS = 3
 DIALECT = sql.Dialect("firstflight")

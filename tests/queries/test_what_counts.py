@@ -10,10 +10,9 @@ import pytest
 from reports import query
 from store import Store, open_store
 from store.load import loader
+from tests.queries.conftest import DAY_1, SECOND, iack
+from tests.queries.interfaces.test_named import table
 from tests.store.rows import answer, download, handshake, probe, tcp_option, write
-
-from .conftest import DAY_1, SECOND, iack
-from .test_named import table
 
 pytestmark = pytest.mark.usefixtures("emptied_tables")
 

@@ -27,9 +27,9 @@ TESTS = (
     ("tests/report/test_outcome_bars.py", ""),
     ("tests/docs/test_architecture.py", ""),
     ("tests/orchestration/test_stages.py", ""),
-    ("tests/store/test_document.py", ""),
-    ("tests/store/test_migrations.py", "port_open"),
-    ("tests/queries/test_named.py", "names_by_outcome"),
+    ("tests/store/tables/test_document.py", ""),
+    ("tests/store/tables/test_migrations.py", "port_open"),
+    ("tests/queries/interfaces/test_named.py", "names_by_outcome"),
 )
 
 

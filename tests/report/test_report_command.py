@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.conftest import ReportedRun
-from tests.store.serving import serving
+from tests.store.served.serving import serving
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 

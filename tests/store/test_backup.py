@@ -17,7 +17,7 @@ from store import open_store
 from store.load import loader
 from tests.store.conftest import template as template
 from tests.store.rows import many, write
-from tests.store.serving import serving
+from tests.store.served.serving import serving
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "restore-a-site.md"
 LATER = "20261127T055900Z-bbbbbb"

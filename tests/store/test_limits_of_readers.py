@@ -9,7 +9,7 @@ import pytest
 from reports.dashboard import limits
 from store import open_store
 from store.errors import StoreError
-from tests.store.serving import serving
+from tests.store.served.serving import serving
 
 
 def test_a_served_store_keeps_to_them(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import pytest
 from firstflight.errors import InputError
 from reports.numbers import bootstrap, truth
 from store.load import loader
-
-from .rows import RUN, probe, write
+from tests.store.rows import RUN, probe, write
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 

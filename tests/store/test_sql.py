@@ -17,8 +17,7 @@ from store import ask, open_store
 from store.errors import StoreError, StoreHeld
 from store.load import loader
 from tests import drawn
-
-from .rows import probe, write
+from tests.store.rows import probe, write
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 

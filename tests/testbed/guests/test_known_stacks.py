@@ -20,7 +20,7 @@ SERVERS = {
     "ngtcp2-gnutls": "ngtcp2",
     "picoquic": "picoquic",
 }
-"""Server -> stack. tests/handshake/test_stacks.py has the lab's servers."""
+"""Server -> stack. tests/handshake/stacks/test_stacks.py has the lab's servers."""
 PERMUTES = {"quinn"}
 
 

@@ -15,7 +15,7 @@ from testbed.measures import pto_logged, rtt_updates, server_estimate
 from testbed.measures.rtt_updates import Log, Logged
 from testbed.measures.server_estimate import Estimates
 from testbed.trials import block
-from tests.dissect.test_qlog_read import FIRST, SECOND, event, sequence
+from tests.dissect.quic.test_qlog_read import FIRST, SECOND, event, sequence
 from tests.testbed import loopback
 from tests.testbed.experiments import find
 from tests.waiting import until

@@ -7,7 +7,7 @@ const MOST: usize = 64;
 
 /// Transport parameters from servers of each implementation: name, fingerprint.
 fn captured() -> Vec<(String, String)> {
-    let text = include_str!("../../../../../tests/handshake/stacks.json");
+    let text = include_str!("../../../../../tests/handshake/stacks/stacks.json");
     let Value::Object(cases) = serde_json::from_str(text).unwrap() else {
         panic!("no object");
     };

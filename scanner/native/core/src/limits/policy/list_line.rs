@@ -2,7 +2,7 @@
 //! address but cannot be parsed as one is an error, never a name. As a name, it would protect nobody, and
 //! nobody would notice.
 //!
-//! `firstflight/egress/lists.py` parses the same lines. tests/attack/list_lines.json tests both parsers.
+//! `firstflight/egress/lists.py` parses the same lines. tests/attack/files/list_lines.json tests both parsers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn lines_mean_what_the_table_says() {
-        let table = include_str!("../../../../../../tests/attack/list_lines.json");
+        let table = include_str!("../../../../../../tests/attack/files/list_lines.json");
         let cases: Vec<Case> = serde_json::from_str(table).unwrap();
         assert!(cases.len() > 60);
         for Case { line, means, error } in cases {
