@@ -6,9 +6,9 @@ use crate::args::Args;
 use crate::flow::expiry::Bounds;
 use crate::flow::pacing::{Direction, Pacings, Protocol, Sent};
 use crate::net::ip::{Datagram, Segment};
-use crate::output::pacing::PacingRow;
-use crate::output::tcp_flow::TcpFlowRow;
-use crate::output::tcp_packet::TcpPacketRow;
+use crate::output::rows::pacing::PacingRow;
+use crate::output::rows::tcp_flow::TcpFlowRow;
+use crate::output::rows::tcp_packet::TcpPacketRow;
 use crate::output::{Kind, OutputError, Outputs};
 use crate::tcp::Tcp;
 

@@ -3,12 +3,12 @@
 use clap::ValueEnum;
 use firstflight_records::{Column, Record, Style};
 
-use super::pacing::PacingRow;
-use super::quic_ack::QuicAckRow;
-use super::quic_connection::ConnectionRow;
-use super::quic_packet::QuicPacketRow;
-use super::tcp_flow::TcpFlowRow;
-use super::tcp_packet::TcpPacketRow;
+use super::rows::pacing::PacingRow;
+use super::rows::quic_ack::QuicAckRow;
+use super::rows::quic_connection::ConnectionRow;
+use super::rows::quic_packet::QuicPacketRow;
+use super::rows::tcp_flow::TcpFlowRow;
+use super::rows::tcp_packet::TcpPacketRow;
 
 /// Record kinds, as in schemas/records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

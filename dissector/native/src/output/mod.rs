@@ -5,17 +5,12 @@ mod deferred;
 mod jsonl;
 mod kind;
 mod outputs;
-pub mod pacing;
 pub mod parameters;
 mod parquet_file;
 mod part;
-pub mod quic_ack;
-pub mod quic_connection;
-pub mod quic_packet;
+pub mod rows;
 mod stamps;
 mod summary;
-pub mod tcp_flow;
-pub mod tcp_packet;
 #[cfg(test)]
 mod testing;
 mod text;

@@ -11,7 +11,7 @@ use super::deferred::Deferred;
 use super::jsonl::JsonLines;
 use super::parquet_file::ParquetFile;
 use super::part::Part;
-use super::quic_connection::ConnectionRow;
+use super::rows::quic_connection::ConnectionRow;
 use super::stamps::Stamps;
 use super::summary::Summary;
 use super::write_buffer::Place;

@@ -4,8 +4,8 @@ use firstflight_records::Value;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::super::Stamp;
-use super::super::pacing::PacingRow;
-use super::super::quic_ack::QuicAckRow;
+use super::super::rows::pacing::PacingRow;
+use super::super::rows::quic_ack::QuicAckRow;
 use super::super::testing::Folder;
 use super::*;
 use crate::flow::expiry::Bounds;

@@ -6,7 +6,7 @@ use firstflight_wire::{
 
 use super::Connection;
 use super::duplicates::Duplicates;
-use super::hello::HelloReader;
+use super::tls::HelloReader;
 use super::protection::Protection;
 use super::scratch::Bytes;
 use crate::padding::Padding;

@@ -4,28 +4,25 @@ mod cids;
 mod count_only;
 mod datagram;
 mod decrypt;
-mod directory;
 mod duplicates;
-mod flight;
 mod frames;
 mod greased;
-mod hello;
+mod lookup;
 mod numbers;
 mod path;
 mod prefetch;
 mod protection;
 mod scratch;
-mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod trimmed;
 
-pub use flight::ServerFields;
 pub use frames::Closing;
-pub use hello::HelloFields;
-pub use table::{Counters, HeldDatagram, Limits, Table};
+pub use lookup::{Counters, HeldDatagram, Limits, Table};
+pub use tls::{HelloFields, ServerFields};
 
 use std::net::SocketAddr;
 
@@ -41,11 +38,10 @@ use crate::quic::timeline::{Timeline, Windows};
 use cids::Cids;
 use count_only::CountOnly;
 use decrypt::InitialKeys;
-use flight::{NOTHING, ServerFlight};
-use hello::HelloReader;
 use numbers::Numbers;
 use path::{Path, Paths};
 use protection::Protection;
+use tls::{HelloReader, NOTHING, ServerFlight};
 
 /// A captured datagram's time and properties.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use firstflight_records::columns;
 
-use super::cells::{Cid, Ip, QuicVersion};
+use crate::output::cells::{Cid, Ip, QuicVersion};
 use crate::quic::connection::{Arrival, Connection};
 use crate::quic::packet_log::{FrameDetails, LoggedPacket};
 
@@ -96,7 +96,7 @@ impl<'a> QuicPacketRow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::lines;
+    use crate::output::testing::lines;
     use super::*;
     use crate::quic::connection::testing::{Feed, HELLO};
 

@@ -24,7 +24,7 @@ pub struct HelloFields {
 
 /// Reads the client's CRYPTO stream until the ClientHello is complete.
 #[derive(Debug, Default)]
-pub(super) struct HelloReader {
+pub(in crate::quic::connection) struct HelloReader {
     /// Boxed, and allocated only when needed: most ClientHellos are in a single frame.
     stream: Option<Box<CryptoStream>>,
     /// Offset after the first ClientHello, once the header was seen.
@@ -34,7 +34,7 @@ pub(super) struct HelloReader {
 
 impl HelloReader {
     /// Processes CRYPTO data of the client. Fills `fields` when the first ClientHello is complete.
-    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
+    pub(in crate::quic::connection) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
         if self.is_read {
             return;
         }
@@ -77,18 +77,18 @@ impl HelloReader {
     }
 
     /// Stops reading.
-    pub(super) fn end(&mut self) {
+    pub(in crate::quic::connection) fn end(&mut self) {
         self.is_read = true;
         self.stream = None;
     }
 
     /// Offset at which a second ClientHello would start.
-    pub(super) fn second_hello(&self) -> Option<u64> {
+    pub(in crate::quic::connection) fn second_hello(&self) -> Option<u64> {
         self.first_end.map(u64::from)
     }
 
     /// Offset after the ClientHello at `from`, if known.
-    pub(super) fn hello_end(&self, from: u64) -> Option<u64> {
+    pub(in crate::quic::connection) fn hello_end(&self, from: u64) -> Option<u64> {
         self.second_hello().filter(|_| from == 0)
     }
 }
@@ -99,7 +99,7 @@ fn is_whole(data: &[u8]) -> bool {
 }
 
 /// Bytes as text. Bytes that are not UTF-8 are escaped, so that no data is lost.
-pub(super) fn text(bytes: &[u8]) -> Box<str> {
+pub(in crate::quic::connection) fn text(bytes: &[u8]) -> Box<str> {
     readable(bytes).into()
 }
 

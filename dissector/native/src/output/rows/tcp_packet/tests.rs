@@ -1,6 +1,6 @@
 //! Rows of segments, and the words in them.
 
-use super::super::testing::{S, lines};
+use crate::output::testing::{S, lines};
 use super::*;
 use crate::flow::expiry::Bounds;
 use crate::tcp::Tcp;

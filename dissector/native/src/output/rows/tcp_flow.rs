@@ -2,7 +2,7 @@
 
 use firstflight_records::columns;
 
-use super::cells::Ip;
+use crate::output::cells::Ip;
 use crate::flow::quantiles::Durations;
 use crate::tcp::Flow;
 use crate::tcp::flow::{CaptureSide, Offer, Side};

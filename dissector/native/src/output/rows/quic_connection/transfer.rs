@@ -2,7 +2,7 @@
 
 use firstflight_records::columns;
 
-use super::super::cells::Integers;
+use crate::output::cells::Integers;
 use super::micros;
 use crate::flow::volume::Volume;
 use crate::quic::connection::Connection;

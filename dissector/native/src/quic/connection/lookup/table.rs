@@ -12,8 +12,8 @@ use firstflight_wire::{
 use slotmap::SlotMap;
 
 use super::directory::{Directory, Id, Tuple, Tuples};
-use super::scratch::{Bytes, Scratch};
-use super::{Arrival, Connection};
+use crate::quic::connection::scratch::{Bytes, Scratch};
+use crate::quic::connection::{Arrival, Connection};
 use crate::flow::expiry::{Bounds, Expiry};
 use crate::flow::tombstones::Tombstones;
 use crate::net::ip::{Datagram, IcmpError};

@@ -23,7 +23,7 @@ pub struct ServerFields {
 }
 
 /// The fields if no message was read.
-pub(super) static NOTHING: ServerFields = ServerFields {
+pub(in crate::quic::connection) static NOTHING: ServerFields = ServerFields {
     alpn: None,
     transport_parameters: None,
     certificate_bytes: None,
@@ -32,21 +32,21 @@ pub(super) static NOTHING: ServerFields = ServerFields {
 
 /// A server's decrypted flight.
 #[derive(Debug, Default)]
-pub(super) struct ServerFlight {
-    pub(super) reader: FlightReader,
-    pub(super) fields: ServerFields,
+pub(in crate::quic::connection) struct ServerFlight {
+    pub(in crate::quic::connection) reader: FlightReader,
+    pub(in crate::quic::connection) fields: ServerFields,
 }
 
 impl ServerFlight {
     /// Processes CRYPTO data from a Handshake packet.
-    pub(super) fn crypto(&mut self, offset: u64, data: &[u8]) {
+    pub(in crate::quic::connection) fn crypto(&mut self, offset: u64, data: &[u8]) {
         self.reader.crypto(offset, data, &mut self.fields);
     }
 }
 
 /// Reads the server's CRYPTO stream in Handshake packets.
 #[derive(Debug)]
-pub(super) struct FlightReader {
+pub(in crate::quic::connection) struct FlightReader {
     stream: CryptoStream,
     /// Offset up to which messages were read.
     read: usize,
@@ -65,13 +65,13 @@ impl Default for FlightReader {
 
 impl FlightReader {
     /// Stops reading.
-    pub(super) fn end(&mut self) {
+    pub(in crate::quic::connection) fn end(&mut self) {
         self.is_over = true;
         self.stream = CryptoStream::new(0);
     }
 
     /// Processes CRYPTO data and adds the fields of complete messages to `fields`.
-    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut ServerFields) {
+    pub(in crate::quic::connection) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut ServerFields) {
         if self.is_over || self.stream.insert(offset, data) != Ok(true) {
             return;
         }

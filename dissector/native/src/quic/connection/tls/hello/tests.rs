@@ -1,6 +1,6 @@
 //! A ClientHello, whole and in pieces.
 
-use super::super::testing::{client_hello, written};
+use super::super::super::testing::{client_hello, written};
 use super::*;
 
 fn whole() -> &'static [u8] {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use firstflight_wire::ConnectionId;
 
-use super::super::testing::{
+use crate::quic::connection::testing::{
     ANSWER, CLIENT, F, Feed, HELLO, MS, ODCID, P, SERVER, Sender, handshake, initial, key_log,
     one_rtt,
 };

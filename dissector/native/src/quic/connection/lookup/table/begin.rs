@@ -6,7 +6,7 @@ use firstflight_wire::{MAX_CID_LEN, Packet, PacketType, parse_cut_header};
 
 use super::Table;
 use crate::net::ip::Datagram;
-use crate::quic::connection::directory::{Id, Tuple};
+use crate::quic::connection::lookup::directory::{Id, Tuple};
 use crate::quic::connection::path::Path;
 use crate::quic::connection::scratch::Bytes;
 use crate::quic::connection::{Arrival, Connection};

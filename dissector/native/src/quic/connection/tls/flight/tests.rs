@@ -1,6 +1,6 @@
 //! A server's handshake messages, whole and in pieces.
 
-use super::super::testing::{encrypted_extensions, written};
+use super::super::super::testing::{encrypted_extensions, written};
 use super::*;
 
 /// A handshake message: `begin`, followed by `zeros` zero bytes.

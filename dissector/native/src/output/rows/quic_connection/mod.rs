@@ -6,7 +6,7 @@ mod transfer;
 
 use firstflight_records::{Column, Record, Row, Visitor, columns};
 
-use super::cells::{Cid, Ip, QuicVersion};
+use crate::output::cells::{Cid, Ip, QuicVersion};
 use crate::quic::connection::Connection;
 use crate::quic::timeline::{Outcome, Timeline, classify};
 use first_answer::FirstAnswer;

@@ -2,7 +2,7 @@
 
 use firstflight_wire::tcp::Flags;
 
-use super::super::testing::{S, lines};
+use crate::output::testing::{S, lines};
 use super::*;
 use crate::flow::expiry::Bounds;
 use crate::tcp::Tcp;

@@ -1,6 +1,6 @@
 //! Rows of connections from packets with known times.
 
-use super::super::testing::lines;
+use crate::output::testing::lines;
 use super::*;
 use crate::quic::connection::testing::{
     ANSWER, CLIENT, CLIENT_ONE_RTT, F, Feed, HANDSHAKE_DONE, HELLO, RETRY, SERVER, SERVER_ONE_RTT,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use firstflight_records::columns;
 use firstflight_wire::tcp::{Flags, Header, TcpOption};
 
-use super::cells::Ip;
+use crate::output::cells::Ip;
 use crate::net::ip::Segment;
 use crate::tcp::analysis::{Class, Verdict};
 use crate::tcp::{Flow, analysis::Marks};

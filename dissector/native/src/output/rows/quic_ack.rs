@@ -3,7 +3,7 @@
 use firstflight_records::{Column, Record, Row, Visitor, columns};
 use firstflight_wire::transport::TransportParameters;
 
-use super::cells::{Cid, Ip, QuicVersion};
+use crate::output::cells::{Cid, Ip, QuicVersion};
 use crate::quic::acks::{AckPackets, Side};
 use crate::quic::connection::Connection;
 use crate::quic::recovery::{AckDelay, Space};

@@ -3,7 +3,7 @@
 use firstflight_records::columns;
 use firstflight_wire::transport::TransportParameters;
 
-use super::super::cells::{Parameters, QuicVersion};
+use crate::output::cells::{Parameters, QuicVersion};
 use super::is_retried;
 use crate::quic::connection::Connection;
 use crate::quic::timeline::CaptureSide;

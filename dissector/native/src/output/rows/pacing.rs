@@ -2,7 +2,7 @@
 
 use firstflight_records::columns;
 
-use super::cells::{Integers, Ip};
+use crate::output::cells::{Integers, Ip};
 use crate::flow::pacing::{Pacing, Protocol};
 
 columns! {
@@ -94,7 +94,7 @@ impl<'a> PacingRow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::lines;
+    use crate::output::testing::lines;
     use super::*;
     use crate::flow::expiry::Bounds;
     use crate::flow::pacing::{Direction, Pacings, Sent};
