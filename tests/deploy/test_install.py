@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -161,14 +163,38 @@ def test_pinned_build_packages_are_those_of_the_project() -> None:
 
 
 @pytest.mark.parametrize("files", [(install.DEMO_NAMES,), install.TEST, (install.SUPERSET,)])
-def test_pip_compares_all_that_it_downloads_with_hashes(files: tuple[str, ...]) -> None:
+def test_all_that_is_downloaded_is_compared_with_hashes(files: tuple[str, ...]) -> None:
     """The last step installs the checkout itself, which has no dependencies then."""
     job = install.python_job("packages", Path("/none"), files, ("--no-deps", "--editable", "."))
-    pips = [command for command in job.commands if command[0].endswith("/pip")]
-    assert len(pips) == 3
-    assert all("--require-hashes" in command for command in pips[:-1]) and "--no-deps" in pips[-1]
-    assert all("--no-build-isolation" in command for command in pips[1:])
-    named = {
-        word.partition("=")[2] for command in pips for word in command if word.startswith("--requirement")
-    }
-    assert named == {str(install.HASHES / name) for name in (install.BUILD, *files)}
+    _, first, *others = job.commands
+    tools: dict[str, list[list[str]]] = {"uv": [], "pip": [list(first)]}
+    for shell, option, command in others:
+        assert (shell, option) == ("sh", "-c")
+        for words in map(shlex.split, command.replace("exec ", "").split(" || ")):
+            tools[Path(words[0]).name].append(words)
+    for tool, downloaded in (("uv", files), ("pip", (install.BUILD, install.INSTALLER, *files))):
+        *packages, own = tools[tool]
+        assert all("--require-hashes" in command for command in packages) and "--no-deps" in own
+        assert all("--no-build-isolation" in command for command in (*packages, own)[-2:])
+        named = [
+            word.partition("=")[2]
+            for command in packages
+            for word in command
+            if word.startswith("--requirement")
+        ]
+        assert named == [str(install.HASHES / name) for name in downloaded]
+
+
+@pytest.mark.parametrize("is_uv_able", [True, False])
+def test_pip_installs_what_uv_cannot(is_uv_able: bool, tmp_path: Path) -> None:
+    """For example, uv does not read pip's settings."""
+    (tmp_path / "bin").mkdir()
+    for name, status in (("uv", int(not is_uv_able)), ("pip", 0)):
+        program = tmp_path / "bin" / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/calls\nexit {status}\n')
+        program.chmod(0o755)
+    job = install.python_job("packages", tmp_path, (), ("--no-deps", "--editable", "."))
+    for command in job.commands[1:]:
+        subprocess.run(command, check=True)
+    calls = [line.split()[0] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert calls == (["pip", "uv", "uv"] if is_uv_able else ["pip", "uv", "pip", "uv", "pip"])

@@ -88,6 +88,16 @@ def test_one_that_fails_ends_the_others_and_shows_its_output(capfd: pytest.Captu
             r"packages: 1 of \d\d \(Installing\), about \d+ min left",
         ),
         (
+            install.python_job("packages", Path("/none"), ("requirements-demo.txt",)),
+            ["Resolved 80 packages in 1.2s", "   Building pyasn==1.6.2", "Downloading pyarrow (45.1MiB)"],
+            "packages: 0 of \\d\\d \\(Downloading pyarrow\\)",
+        ),
+        (
+            install.python_job("packages", Path("/none"), ("requirements-demo.txt",)),
+            ["Installed 80 packages in 90ms", " + click==8.5.1", " + idna==3.1"],
+            r"packages: 2 of \d\d \(idna\), about \d+ min left",
+        ),
+        (
             install.go_job("Go packages", Path("/none"), {}),
             ["go: downloading golang.org/x/net v0.1", "stale a/b", "stale c", "# note: x", "a/b"],
             r"Go packages: 1 of 2 \(a/b\), about 2 min left",

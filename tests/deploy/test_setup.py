@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy import install
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SETUP = DEPLOY / "setup.sh"
 NO_CLUSTER = "etc/postgresql-common/createcluster.d/firstflight.conf"
@@ -30,9 +32,10 @@ def tree(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     for name in ("install.py", "progress.py"):
         shutil.copy(DEPLOY / name, tmp_path / "deploy")
-    for name in ("", "-build", "-demo", "-airflow", "-site", "-deploy", "-docs", "-dev", "-superset"):
-        (tmp_path / f"requirements{name}.txt").touch()
-        (tmp_path / "deploy/hashes" / f"requirements{name}.txt").touch()
+    lists = (*install.TEST, install.BUILD, install.INSTALLER, install.DEMO_NAMES, install.SUPERSET)
+    for name in lists:
+        (tmp_path / name).touch()
+        (tmp_path / "deploy/hashes" / name).touch()
     (tmp_path / "pyproject.toml").touch()
     text = SETUP.read_text().replace("/etc/postgresql-common", f"{tmp_path}/etc/postgresql-common")
     for folder in ("=/usr/sbin/", "=/usr/bin/"):
@@ -46,6 +49,7 @@ def tree(tmp_path: Path) -> Path:
         ".cargo/bin/nginx",
         ".venv/bin/python",
         ".venv/bin/pip",
+        ".venv/bin/uv",
         ".venv/bin/firstflight",
     ):
         stub(tmp_path / name, "#!/bin/sh\n")
@@ -119,14 +123,15 @@ def test_a_toolchain_that_is_missing_or_old_is_one_sentence_with_its_source(
 
 def test_the_demo_gets_only_what_it_uses(tree: Path) -> None:
     stub(tree / ".cargo/bin/cargo", f'#!/bin/sh\necho "$@" >{tree}/cargo\n')
-    stub(tree / ".venv/bin/pip", f'#!/bin/sh\necho "$@" >>{tree}/pip\n')
+    for name in ("pip", "uv"):
+        stub(tree / ".venv/bin" / name, f'#!/bin/sh\necho "$@" >>{tree}/packages\n')
     assert setup(tree, profile="demo").returncode == 0
     assert "--workspace" not in (tree / "cargo").read_text()
-    builds, packages, editable = (tree / "pip").read_text().splitlines()
-    assert builds.endswith("--require-hashes --requirement=deploy/hashes/requirements-build.txt")
+    builds, packages, editable = (tree / "packages").read_text().splitlines()
+    assert builds.endswith("build.txt --requirement=deploy/hashes/requirements-installer.txt")
     assert packages.endswith("--require-hashes --requirement=deploy/hashes/requirements-demo.txt")
     assert editable.endswith("--no-deps --editable .")
     # Packages are not installed again, even if a later profile installed more.
     assert setup(tree, profile="test").returncode == 0
     assert setup(tree, profile="demo").returncode == 0
-    assert len((tree / "pip").read_text().splitlines()) == 6
+    assert len((tree / "packages").read_text().splitlines()) == 6

@@ -18,7 +18,6 @@ from typing import Any
 from firstflight.errors import FirstflightError
 from lab.declared.model import Service
 from lab.system import processes
-from tests.waiting import PATIENCE_S
 
 
 def set_up(resolv_conf: str, addresses: list[str]) -> None:
@@ -56,7 +55,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_S,
+        timeout=600,
         env={**os.environ, **request["env"]},
     )
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}

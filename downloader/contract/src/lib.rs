@@ -16,4 +16,4 @@ pub mod program;
 pub mod request;
 
 pub use answer::{ClientAnswer, End};
-pub use request::{Method, Request};
+pub use request::{Http, Method, Request};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// One download. With [`Method::Head`], only a check whether the file exists. Other fields in a line are ignored: they
-/// are for TCP clients. Clients of the testbed ignore `method` and both limits of bytes.
+/// are for TCP clients. Clients of the testbed ignore `method`, `http` and both limits of bytes.
 #[derive(Debug, Deserialize)]
 pub struct Request {
     pub host: String,
@@ -22,6 +22,8 @@ pub struct Request {
     pub verify: bool,
     #[serde(default)]
     pub method: Method,
+    #[serde(default)]
+    pub http: Http,
 }
 
 impl Request {
@@ -66,6 +68,35 @@ impl Method {
     }
 }
 
+/// The HTTP version of a request over QUIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Http {
+    #[default]
+    #[serde(rename = "3")]
+    Three,
+    /// HTTP/0.9, only in the testbed.
+    #[serde(rename = "0.9")]
+    Plain,
+}
+
+impl Http {
+    /// Returns the version in answers.
+    pub fn version(self) -> &'static str {
+        match self {
+            Http::Three => "3",
+            Http::Plain => "0.9",
+        }
+    }
+
+    /// Returns the ALPN protocol (RFC 7301; RFC 9114 3.1 for HTTP/3).
+    pub fn protocol(self) -> &'static [u8] {
+        match self {
+            Http::Three => b"h3",
+            Http::Plain => b"hq-interop",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +117,9 @@ mod tests {
             (Method::Get, None)
         );
         let with = |more: &str| LINE.replace(r#""http":"3""#, more);
+        assert_eq!(request.http, Http::Three);
+        let plain = of(&with(r#""http":"0.9""#)).expect("a request");
+        assert_eq!((plain.http, plain.http.version()), (Http::Plain, "0.9"));
         let head = of(&with(r#""method":"HEAD""#)).expect("a request");
         assert_eq!((head.method, head.method.name()), (Method::Head, "HEAD"));
         for broken in [
@@ -95,6 +129,7 @@ mod tests {
             &LINE[..LINE.len() - 1],
             &LINE.replace("127.0.0.1", "a.test"),
             &with(r#""method":"POST""#),
+            &with(r#""http":"2""#),
         ] {
             assert!(of(broken).is_err(), "{broken}");
         }

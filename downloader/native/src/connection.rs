@@ -2,7 +2,7 @@
 
 use crate::response::Failed;
 use firstflight_contract::{End, Request};
-use quiche::{ConnectionId, h3};
+use quiche::ConnectionId;
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub fn open(
 ) -> Result<quiche::Connection, Failed> {
     let failed = |error: quiche::Error| (End::Failed, format!("quiche: {error}"));
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).map_err(failed)?;
-    let protocols = h3::APPLICATION_PROTOCOL;
-    config.set_application_protos(protocols).map_err(failed)?;
+    let protocol = request.http.protocol();
+    config.set_application_protos(&[protocol]).map_err(failed)?;
     config.verify_peer(request.verify);
     config
         .load_verify_locations_from_file(&request.roots)

@@ -1,11 +1,12 @@
-//! One download: one QUIC connection to one address, and one HTTP/3 request. The body is counted and discarded.
+//! One download: one QUIC connection to one address, and one request. The body is counted and discarded.
 
 use crate::connection::{self, DATAGRAM_BYTES};
 use crate::observer::Observer;
+use crate::plain;
 use crate::response::{self, Failed};
 use crate::socket::Socket;
 use firstflight_contract::answer::now_ns;
-use firstflight_contract::{ClientAnswer, End, Request};
+use firstflight_contract::{ClientAnswer, End, Http, Request};
 use quiche::RecvInfo;
 use quiche::h3::{self, NameValue};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -43,6 +44,12 @@ pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) 
     answer.cpu_us = Some(cpu_us() - cpu);
     answer.wire_bytes = Some(transfer.wire_bytes);
     answer
+}
+
+/// The state of a sent request.
+enum Asked {
+    Three(h3::Connection),
+    Plain,
 }
 
 struct Transfer<'a> {
@@ -85,7 +92,7 @@ impl Transfer<'_> {
         (from, to): (SocketAddr, SocketAddr),
         deadline: Instant,
     ) -> Result<End, Failed> {
-        let mut http: Option<h3::Connection> = None;
+        let mut asked: Option<Asked> = None;
         let mut body = vec![0_u8; BODY_CHUNK];
         loop {
             flush(quic, socket).map_err(|error| self.broken(&error.to_string()))?;
@@ -143,12 +150,24 @@ impl Transfer<'_> {
                 self.answer.tls_version = Some("TLSv1.3");
                 self.answer.tls_verified = self.request.verify.then_some(true);
             }
-            if quic.is_established() && http.is_none() {
-                http = Some(self.ask(quic)?);
+            if quic.is_established() && asked.is_none() {
+                asked = Some(match self.request.http {
+                    Http::Three => Asked::Three(self.ask(quic)?),
+                    Http::Plain => {
+                        plain::ask(quic, &self.request.path)?;
+                        Asked::Plain
+                    }
+                });
             }
-            if let Some(http) = &mut http
-                && let Some(end) = self.take(quic, http, &mut body)?
-            {
+            let end = match &mut asked {
+                Some(Asked::Three(http)) => self.take(quic, http, &mut body)?,
+                Some(Asked::Plain) => {
+                    let elapsed_us = self.elapsed_us();
+                    plain::take(quic, &mut body, self.request, &mut self.answer, elapsed_us)?
+                }
+                None => None,
+            };
+            if let Some(end) = end {
                 return Ok(end);
             }
         }

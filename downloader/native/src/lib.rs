@@ -9,11 +9,13 @@
 //! | [`connection`] | a connection's limits, certificates and keys |
 //! | [`download`] | connection, request, and how it ends |
 //! | [`observer`] | access to connections for another program |
+//! | [`plain`] | HTTP/0.9, only in the testbed |
 //! | [`response`] | headers and body, without I/O |
 
 mod connection;
 mod download;
 pub mod observer;
+mod plain;
 mod response;
 mod socket;
 

@@ -20,7 +20,7 @@ from firstflight.system import binaries
 from schemas import records
 from tests.handshake.conftest import ENDS_S, HOST, SILENT_S, TREE, EngineOutput, Target
 from tests.handshake.misbehaving import rogue, rogue_http, rogue_tls
-from tests.handshake.serving import connect_measured, serving
+from tests.handshake.misbehaving.serving import connect_measured, serving
 from tests.handshake.test_http3 import segments
 
 # Terminal control characters and line terminators, except for line feeds.

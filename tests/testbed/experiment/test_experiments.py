@@ -144,6 +144,8 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
             "iack-half-hello",
             "iack-server-estimate",
             "certificate-limit",
+            "iack-loss-client-http09",
+            "iack-loss-server-http09",
             "iack-ttfb-http09",
             "ack-video",
         ):

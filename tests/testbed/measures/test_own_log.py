@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dissector.qlog import read
 from firstflight.errors import InputError
 from testbed.measures import pto_logged, rtt_updates, server_estimate
 from testbed.measures.rtt_updates import Log, Logged
 from testbed.measures.server_estimate import Estimates
 from testbed.trials import block
 from tests.dissect.quic.test_qlog_read import FIRST, SECOND, event, sequence
-from tests.testbed import loopback
 from tests.testbed.experiments import find
-from tests.waiting import until
 
 ODCID = "8394c8f03e515708"
 CONNECTION = {"odcid": ODCID, "rtt_samples": 5, "pto_series_us": "[30000, 31000]"}
@@ -93,33 +89,6 @@ def test_a_client_without_logs_is_unavailable() -> None:
 def test_a_server_without_logs_is_unavailable() -> None:
     cell = find("ack-ratio").cells()[0].model_copy(update={"server_qlog": True})
     assert block.blocks("x", cell, 1)[0].unavailable() == "the server quinn writes no qlog"
-
-
-# `make testbed-setup` builds the server quic-go: tests/testbed/guests has its log.
-@pytest.mark.parametrize("server", ["aioquic", "ngtcp2-gnutls"])
-def test_a_server_writes_the_log_of_its_connection(tmp_path: Path, server: str) -> None:
-    """`firstflight qlog-metrics` reads it: the first RTT sample on loopback, seen by the server."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-
-    def rows() -> list[dict[str, Any]]:
-        with contextlib.suppress(InputError):
-            return [row for path in logs.iterdir() for row in read.metrics(path)]
-        return []
-
-    given = loopback.configuration(tmp_path, server)
-    environment = {"QLOGDIR": str(logs)}
-    found = loopback.answer(
-        tmp_path,
-        "quic-go",
-        server,
-        given,
-        server_environment=environment,
-        before_end=lambda: until(rows, "no log"),
-    )
-    assert found["end"] == "complete"
-    assert len([*logs.iterdir()]) == 1 and rows()[0]["side"] == "server"
-    assert rows()[0]["odcid"] is not None and rows()[0]["smoothed_rtt_us"] > 0
 
 
 def test_a_log_counts_if_its_connection_does(tmp_path: Path) -> None:

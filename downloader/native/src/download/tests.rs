@@ -56,8 +56,8 @@ fn server_config() -> quiche::Config {
         .load_priv_key_from_pem_file(&key.to_string_lossy())
         .expect("a key");
     config
-        .set_application_protos(h3::APPLICATION_PROTOCOL)
-        .expect("h3");
+        .set_application_protos(&[b"h3", b"hq-interop"])
+        .expect("protocols");
     config.set_initial_max_data(1 << 20);
     config.set_initial_max_stream_data_bidi_remote(1 << 20);
     config.set_initial_max_stream_data_uni(1 << 20);
@@ -97,7 +97,10 @@ fn serve(socket: &UdpSocket, respond: Respond) {
             },
         }
         let Some(quic) = &mut quic else { return };
-        if quic.is_established() && http.is_none() {
+        let is_plain = quic.application_proto() == Http::Plain.protocol();
+        if is_plain {
+            respond_plain(quic);
+        } else if quic.is_established() && http.is_none() {
             let config = h3::Config::new().expect("a configuration");
             http = h3::Connection::with_transport(quic, &config).ok();
         }
@@ -114,17 +117,36 @@ fn serve(socket: &UdpSocket, respond: Respond) {
     }
 }
 
+/// Answers HTTP/0.9: to `GET /NUMBER` with so many bytes, to `GET /reset` with a reset of the stream.
+fn respond_plain(quic: &mut quiche::Connection) {
+    for stream in quic.readable().collect::<Vec<u64>>() {
+        let mut line = [0; 100];
+        let Ok((length, true)) = quic.stream_recv(stream, &mut line) else {
+            continue;
+        };
+        let line = std::str::from_utf8(&line[..length]).expect("text");
+        let path = line.strip_prefix("GET /").and_then(|rest| rest.strip_suffix("\r\n"));
+        match path.expect("a request").parse() {
+            Ok(bytes) => assert_eq!(quic.stream_send(stream, &vec![0; bytes], true), Ok(bytes)),
+            Err(_) => quic.stream_shutdown(stream, quiche::Shutdown::Write, 7).expect("a reset"),
+        }
+    }
+}
+
 /// The client's answer for a server that reacts with `respond`.
 fn answer(method: Method, verify: bool, respond: Respond) -> ClientAnswer {
+    answer_to(Request { method, verify, ..request(1000) }, respond)
+}
+
+/// The client's answer to a request for the server, which reacts with `respond`.
+fn answer_to(asked: Request, respond: Respond) -> ClientAnswer {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let asked = Request {
         ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: socket.local_addr().expect("an address").port(),
         timeout_s: SILENCE.as_secs_f64(),
         roots: certificate().0.to_string_lossy().into_owned(),
-        verify,
-        method,
-        ..request(1000)
+        ..asked
     };
     thread::scope(|scope| {
         scope.spawn(|| serve(&socket, respond));
@@ -299,4 +321,28 @@ fn a_certificate_for_no_name_is_not_accepted() {
         (End::TlsFailed, Some(false)),
         "{found:?}"
     );
+}
+
+#[test]
+fn http09_is_a_line_and_a_body() {
+    for (path, end, body, detail) in [
+        ("/0", End::Complete, 0, None),
+        ("/10", End::Complete, 10, None),
+        ("/1000", End::Limit, 1000, None),
+        ("/2000", End::Limit, 1000, None),
+        ("/reset", End::Reset, 0, Some("the server reset the stream: 0x7")),
+    ] {
+        let asked = Request {
+            path: path.to_owned(),
+            http: Http::Plain,
+            verify: false,
+            ..request(1000)
+        };
+        let answer = answer_to(asked, |_, _, _| unreachable!("HTTP/3"));
+        assert_eq!((answer.end, answer.body_bytes), (end, body), "{path}");
+        assert_eq!(answer.detail.as_deref(), detail);
+        let version = (end != End::Reset).then_some("0.9");
+        assert_eq!((answer.http_version, answer.status), (version, None));
+        assert_eq!(answer.first_byte_us.is_some(), version.is_some());
+    }
 }

@@ -21,10 +21,10 @@ SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
 
 @contextmanager
 def serving(module: str, folder: Path, names: str) -> Iterator[int]:
-    """Run `python -m tests.handshake.MODULE PORT CHAIN KEY` with a certificate for `names`; yield PORT."""
+    """Run a module of this folder with PORT, CHAIN and KEY, and a certificate for `names`; yield PORT."""
     files = issue(make_authority(folder), module, [names])
     port = free_port()
-    command = [sys.executable, "-P", "-m", f"tests.handshake.{module}", port, files.chain, files.key]
+    command = [sys.executable, "-P", "-m", f"{__package__}.{module}", port, files.chain, files.key]
     environment = {**os.environ, "PYTHONPATH": str(TREE)}
     with (folder / f"{module}.log").open("w") as log:
         process = subprocess.Popen(
