@@ -48,7 +48,7 @@ pub fn run(request: &Request, keys: Option<&Path>, observer: &mut dyn Observer) 
 
 /// The state of a sent request.
 enum Asked {
-    Three(h3::Connection),
+    Three(Box<h3::Connection>),
     Plain,
 }
 
@@ -152,7 +152,7 @@ impl Transfer<'_> {
             }
             if quic.is_established() && asked.is_none() {
                 asked = Some(match self.request.http {
-                    Http::Three => Asked::Three(self.ask(quic)?),
+                    Http::Three => Asked::Three(Box::new(self.ask(quic)?)),
                     Http::Plain => {
                         plain::ask(quic, &self.request.path)?;
                         Asked::Plain

@@ -125,17 +125,28 @@ fn respond_plain(quic: &mut quiche::Connection) {
             continue;
         };
         let line = std::str::from_utf8(&line[..length]).expect("text");
-        let path = line.strip_prefix("GET /").and_then(|rest| rest.strip_suffix("\r\n"));
+        let path = line
+            .strip_prefix("GET /")
+            .and_then(|rest| rest.strip_suffix("\r\n"));
         match path.expect("a request").parse() {
             Ok(bytes) => assert_eq!(quic.stream_send(stream, &vec![0; bytes], true), Ok(bytes)),
-            Err(_) => quic.stream_shutdown(stream, quiche::Shutdown::Write, 7).expect("a reset"),
+            Err(_) => quic
+                .stream_shutdown(stream, quiche::Shutdown::Write, 7)
+                .expect("a reset"),
         }
     }
 }
 
 /// The client's answer for a server that reacts with `respond`.
 fn answer(method: Method, verify: bool, respond: Respond) -> ClientAnswer {
-    answer_to(Request { method, verify, ..request(1000) }, respond)
+    answer_to(
+        Request {
+            method,
+            verify,
+            ..request(1000)
+        },
+        respond,
+    )
 }
 
 /// The client's answer to a request for the server, which reacts with `respond`.
@@ -330,7 +341,12 @@ fn http09_is_a_line_and_a_body() {
         ("/10", End::Complete, 10, None),
         ("/1000", End::Limit, 1000, None),
         ("/2000", End::Limit, 1000, None),
-        ("/reset", End::Reset, 0, Some("the server reset the stream: 0x7")),
+        (
+            "/reset",
+            End::Reset,
+            0,
+            Some("the server reset the stream: 0x7"),
+        ),
     ] {
         let asked = Request {
             path: path.to_owned(),

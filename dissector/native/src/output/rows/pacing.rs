@@ -2,8 +2,8 @@
 
 use firstflight_records::columns;
 
-use crate::output::cells::{Integers, Ip};
 use crate::flow::pacing::{Pacing, Protocol};
+use crate::output::cells::{Integers, Ip};
 
 columns! {
     /// Pacing in a direction of a flow.
@@ -94,10 +94,10 @@ impl<'a> PacingRow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::output::testing::lines;
     use super::*;
     use crate::flow::expiry::Bounds;
     use crate::flow::pacing::{Direction, Pacings, Sent};
+    use crate::output::testing::lines;
 
     #[test]
     fn a_row_shows_gaps_and_trains() {

@@ -96,8 +96,8 @@ impl<'a> QuicPacketRow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::output::testing::lines;
     use super::*;
+    use crate::output::testing::lines;
     use crate::quic::connection::testing::{Feed, HELLO};
 
     #[test]

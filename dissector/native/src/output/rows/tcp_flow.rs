@@ -2,8 +2,8 @@
 
 use firstflight_records::columns;
 
-use crate::output::cells::Ip;
 use crate::flow::quantiles::Durations;
+use crate::output::cells::Ip;
 use crate::tcp::Flow;
 use crate::tcp::flow::{CaptureSide, Offer, Side};
 use crate::tcp::limits::Cause;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use firstflight_records::columns;
 use firstflight_wire::tcp::{Flags, Header, TcpOption};
 
-use crate::output::cells::Ip;
 use crate::net::ip::Segment;
+use crate::output::cells::Ip;
 use crate::tcp::analysis::{Class, Verdict};
 use crate::tcp::{Flow, analysis::Marks};
 

@@ -6,9 +6,9 @@ use firstflight_wire::{
 
 use super::Connection;
 use super::duplicates::Duplicates;
-use super::tls::HelloReader;
 use super::protection::Protection;
 use super::scratch::Bytes;
+use super::tls::HelloReader;
 use crate::padding::Padding;
 use crate::quic::keylog::Keyring;
 use crate::quic::recovery::Space;

@@ -3,8 +3,8 @@
 use firstflight_records::columns;
 use firstflight_wire::transport::TransportParameters;
 
-use crate::output::cells::{Parameters, QuicVersion};
 use super::is_retried;
+use crate::output::cells::{Parameters, QuicVersion};
 use crate::quic::connection::Connection;
 use crate::quic::timeline::CaptureSide;
 

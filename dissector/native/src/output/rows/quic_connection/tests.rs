@@ -1,7 +1,7 @@
 //! Rows of connections from packets with known times.
 
-use crate::output::testing::lines;
 use super::*;
+use crate::output::testing::lines;
 use crate::quic::connection::testing::{
     ANSWER, CLIENT, CLIENT_ONE_RTT, F, Feed, HANDSHAKE_DONE, HELLO, RETRY, SERVER, SERVER_ONE_RTT,
     WHOLE, datagram, encrypted_extensions, handshake, initial, key_log, key_log_of, one_rtt, retry,

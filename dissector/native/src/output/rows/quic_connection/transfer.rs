@@ -2,9 +2,9 @@
 
 use firstflight_records::columns;
 
-use crate::output::cells::Integers;
 use super::micros;
 use crate::flow::volume::Volume;
+use crate::output::cells::Integers;
 use crate::quic::connection::Connection;
 use crate::quic::recovery::Sample;
 use crate::quic::timeline::CaptureSide;

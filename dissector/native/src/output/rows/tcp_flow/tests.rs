@@ -2,9 +2,9 @@
 
 use firstflight_wire::tcp::Flags;
 
-use crate::output::testing::{S, lines};
 use super::*;
 use crate::flow::expiry::Bounds;
+use crate::output::testing::{S, lines};
 use crate::tcp::Tcp;
 
 const MS: i64 = 1_000_000;

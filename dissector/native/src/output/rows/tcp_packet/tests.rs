@@ -1,8 +1,8 @@
 //! Rows of segments, and the words in them.
 
-use crate::output::testing::{S, lines};
 use super::*;
 use crate::flow::expiry::Bounds;
+use crate::output::testing::{S, lines};
 use crate::tcp::Tcp;
 
 const SYN: S<'_> = S {

@@ -12,12 +12,12 @@ use firstflight_wire::{
 use slotmap::SlotMap;
 
 use super::directory::{Directory, Id, Tuple, Tuples};
-use crate::quic::connection::scratch::{Bytes, Scratch};
-use crate::quic::connection::{Arrival, Connection};
 use crate::flow::expiry::{Bounds, Expiry};
 use crate::flow::tombstones::Tombstones;
 use crate::net::ip::{Datagram, IcmpError};
 use crate::padding::Padding;
+use crate::quic::connection::scratch::{Bytes, Scratch};
+use crate::quic::connection::{Arrival, Connection};
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::PacketLog;
 use crate::quic::recovery;

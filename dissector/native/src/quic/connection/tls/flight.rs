@@ -71,7 +71,12 @@ impl FlightReader {
     }
 
     /// Processes CRYPTO data and adds the fields of complete messages to `fields`.
-    pub(in crate::quic::connection) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut ServerFields) {
+    pub(in crate::quic::connection) fn crypto(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        fields: &mut ServerFields,
+    ) {
         if self.is_over || self.stream.insert(offset, data) != Ok(true) {
             return;
         }

@@ -34,7 +34,12 @@ pub(in crate::quic::connection) struct HelloReader {
 
 impl HelloReader {
     /// Processes CRYPTO data of the client. Fills `fields` when the first ClientHello is complete.
-    pub(in crate::quic::connection) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
+    pub(in crate::quic::connection) fn crypto(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        fields: &mut HelloFields,
+    ) {
         if self.is_read {
             return;
         }

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use firstflight_wire::ConnectionId;
 
+use super::*;
 use crate::quic::connection::testing::{
     ANSWER, CLIENT, F, Feed, HELLO, MS, ODCID, P, SERVER, Sender, handshake, initial, key_log,
     one_rtt,
 };
-use super::*;
 
 /// Two connections on the same ports. The second one started later.
 fn two(keys: &str) -> (Feed, Sender<'static>, Sender<'static>) {
