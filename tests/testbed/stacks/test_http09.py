@@ -14,13 +14,13 @@ from tests.testbed import http09
 HQ = "hq-interop"
 
 
-@pytest.mark.parametrize("client", ["aioquic", "go-x-net", "quic-go"])
+@pytest.mark.parametrize("client", ["aioquic", "go-x-net", "quic-go", "quiche"])
 def test_a_client_downloads_by_http09(tmp_path: Path, client: str) -> None:
     http09.downloads(tmp_path, client, "aioquic")
 
 
 def test_the_manifests_name_the_stacks_that_support_it() -> None:
-    clients = {"aioquic", "go-x-net", "picoquic", "quic-go"}
+    clients = {"aioquic", "go-x-net", "picoquic", "quic-go", "quiche"}
     assert set(http09.pairs()) == {
         (client, server) for client in clients for server in ("aioquic", "picoquic", "quic-go")
     }
@@ -42,7 +42,7 @@ def test_a_cell_names_the_protocol() -> None:
     ("client", "server", "alpn", "why"),
     [
         ("quic-go", "quic-go", HQ, None),
-        ("quiche", "quic-go", HQ, f"the client quiche does not support {HQ}"),
+        ("quinn", "quic-go", HQ, f"the client quinn does not support {HQ}"),
         ("quic-go", "quiche", HQ, f"the server quiche does not support {HQ}"),
         (
             "go-x-net",
