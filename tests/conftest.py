@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -85,12 +86,16 @@ COSTLY = (
 )
 
 # Tests of airflow/test_site that start more runs than its scan. A scenario's tests share a run.
+SITE = "tests/airflow/test_site.py"
 SITE_SCENARIOS = (
-    ("test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap",),
-    ("test_a_killed_site_restarts_with_its_runs",),
-    ("test_a_crawl_publishes_the_files_that_it_found", "test_downloads_start_by_themselves_after_a_crawl"),
-    ("test_a_survey_asks_each_name_from_each_vantage_point",),
-    ("TestAStolenSecretOfAWorker",),
+    (f"{SITE}::test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap",),
+    (f"{SITE}::test_a_killed_site_restarts_with_its_runs",),
+    (
+        f"{SITE}::test_a_crawl_publishes_the_files_that_it_found",
+        f"{SITE}::test_downloads_start_by_themselves_after_a_crawl",
+    ),
+    (f"{SITE}::test_a_survey_asks_each_name_from_each_vantage_point",),
+    (f"{SITE}::TestAStolenSecretOfAWorker",),
 )
 
 # Groups that can run separately (`make test-unit` ...). A test is in exactly one group.
@@ -206,12 +211,7 @@ def left_out(modules: Iterable[str]) -> tuple[str, ...]:
         name for group, names in groups.items() for name in drawn.rest(group, names, (len(names) + 3) // 4)
     ]
     scenarios = drawn.rest("scenarios of a site", SITE_SCENARIOS, 1)
-    return (*without, *(name for scenario in scenarios for name in node_ids(scenario)))
-
-
-def node_ids(scenario: Iterable[str]) -> list[str]:
-    """Return the node IDs for a scenario's tests."""
-    return [f"tests/airflow/test_site.py::{name}" for name in scenario]
+    return (*without, *chain.from_iterable(scenarios))
 
 
 def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
@@ -250,7 +250,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (others if item.nodeid.startswith(without) else chosen).append(item)
         config.hook.pytest_deselected(items=others)
         items[:] = chosen
-    sampled = (*CAMPAIGNS, *COSTLY, *(name for scenario in SITE_SCENARIOS for name in node_ids(scenario)))
+    sampled = (*CAMPAIGNS, *COSTLY, *chain.from_iterable(SITE_SCENARIOS))
     for item in items:
         if item.nodeid.startswith(sampled):
             item.add_marker("drawn")

@@ -55,7 +55,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=600,  # as tests.waiting.PATIENCE_S, which a program started by its path cannot import
         env={**os.environ, **request["env"]},
     )
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}

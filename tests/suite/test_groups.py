@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from tests import drawn
-from tests.conftest import CAMPAIGNS, COSTLY, SITE_SCENARIOS, group_of, left_out, node_ids
+from tests.conftest import CAMPAIGNS, COSTLY, SITE, SITE_SCENARIOS, group_of, left_out
 
 ROOT = Path(__file__).parents[2]
 # Module -> what starts a lab or servers in it.
@@ -46,12 +47,11 @@ def test_what_is_sampled_exists() -> None:
     assert list(COSTLY) == sorted(set(COSTLY))
     assert [name for name in CAMPAIGNS if not (ROOT / name).is_dir()] == []
     defined = {
-        f"{path}::{node.name}"
-        for path in {name.split("::")[0] for scenario in SITE_SCENARIOS for name in node_ids(scenario)}
-        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+        f"{SITE}::{node.name}"
+        for node in ast.parse((ROOT / SITE).read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
-    assert [n for scenario in SITE_SCENARIOS for n in node_ids(scenario) if n not in defined] == []
+    assert [name for name in chain.from_iterable(SITE_SCENARIOS) if name not in defined] == []
 
 
 def test_a_sample_leaves_out_three_quarters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_a_sample_leaves_out_three_quarters(monkeypatch: pytest.MonkeyPatch) -> 
         without = left_out([*campaigns, *cheap] * 2)
         assert len([name for name in without if name in campaigns]) == 3
         assert len([name for name in without if name in COSTLY]) == 3 * len(COSTLY) // 4
-        assert len([s for s in SITE_SCENARIOS if node_ids(s)[0] in without]) == 4
+        assert len([s for s in SITE_SCENARIOS if s[0] in without]) == 4
         assert not set(cheap).intersection(without)
         seen |= {*campaigns, *COSTLY}.difference(without)
     assert seen == {*campaigns, *COSTLY}
