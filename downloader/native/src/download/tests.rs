@@ -117,7 +117,7 @@ fn serve(socket: &UdpSocket, respond: Respond) {
     }
 }
 
-/// Answers HTTP/0.9: to `GET /NUMBER` with so many bytes, to `GET /reset` with a reset of the stream.
+/// Answers HTTP/0.9: `GET /NUMBER` with NUMBER bytes, and `GET /reset` with a reset of the stream.
 fn respond_plain(quic: &mut quiche::Connection) {
     for stream in quic.readable().collect::<Vec<u64>>() {
         let mut line = [0; 100];
