@@ -68,7 +68,8 @@ class _Trace:
 def metrics(path: Path) -> Iterator[MetricsRow]:
     """Yield a row for each event in a qlog file that has an RTT or the number of consecutive probe timeouts.
 
-    Skips events before a connection's first RTT sample. `time_us` counts from the trace's first event.
+    Skips events before a connection's first RTT sample. In a log with whole milliseconds, a sample below
+    1 ms is 0, as before the first one, and is skipped too. `time_us` counts from the trace's first event.
     `pto_us` follows RFC 9002 (6.2.1), without max_ack_delay, which only counts after the handshake is
     confirmed.
     `updated`: smoothed RTT or variation differ from the previous row.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,20 +56,18 @@ def serving(
     server: str,
     given: dict[str, Any],
     *options: str,
-    environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
     """Run a server that is configured so until the block ends.
 
-    `options` of its program come before the others; `environment` is added to the program's. Its messages go
-    to server.log in `folder`. FirstflightError with them if it does not listen.
+    `options` of its program come before the others. Its messages go to server.log in `folder`.
+    FirstflightError with them if it does not listen.
     """
     file, log = folder / "server.json", folder / "server.log"
     file.write_text(json.dumps(given), encoding="utf-8")
     argv = [*stacks.find(server).server_command(), *options, "--config", str(file)]
-    settings = {**os.environ, **(environment or {})}
     with (
         log.open("wb") as messages,
-        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=messages, bufsize=0, env=settings) as running,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=messages, bufsize=0) as running,
     ):
         try:
             assert running.stdout is not None
@@ -92,15 +90,12 @@ def answer(
     max_bytes: int = 1 << 30,
     environment: Mapping[str, str] | None = None,
     logged: bool = False,
-    server_environment: Mapping[str, str] | None = None,
     asked: Mapping[str, object] | None = None,
-    before_end: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Return a client's answer to a request from a server that is configured so.
 
     It trusts the authority of `folder`; `environment` is added to the client's. `logged`: by the client that
-    writes a log. `asked`: further fields of the request. `before_end` is called after the answer, while the
-    server runs.
+    writes a log. `asked`: further fields of the request.
     """
     request = {
         **client_checks.REQUEST,
@@ -115,7 +110,7 @@ def answer(
         **(asked or {}),
     }
     program = stacks.find(client).client_command(logged=logged)
-    with serving(folder, server, given, environment=server_environment):
+    with serving(folder, server, given):
         done = subprocess.run(
             [*program, "allow-net=127.0.0.0/8"],
             input=json.dumps(request) + "\n",
@@ -125,6 +120,5 @@ def answer(
             check=False,
             timeout=PATIENCE_S,
         )
-        before_end()
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[1])
     return found
