@@ -159,7 +159,7 @@ def run(
     """
     blocks.check(planned.missing, jobs)
     planned.out.mkdir(parents=True, exist_ok=True)
-    with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
+    with lock.locked(planned.out / "lock", f"the folder {planned.out}"):
         # We hold the lock, so only killed runs can have left the partial folders.
         for unfinished in (*planned.out.glob("*/*/*.part"), *map(planned.folder, planned.again)):
             shutil.rmtree(unfinished, ignore_errors=True)
