@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from .conftest import (
     AIOQUIC_DELAY_US,
@@ -20,7 +20,6 @@ from .conftest import (
 from .reader import HELLO_RETRY_RANDOM, InitialClient, ReceivedDatagram, gap_us
 from .running import HOST, RunningServer
 
-PATIENCE_S = 60.0
 # How long to wait, after the last expected datagram, for unexpected or optional ones.
 SILENCE_S = 0.15
 

@@ -21,6 +21,7 @@ from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEv
 from lab import stacks
 from lab.declared.model import HttpAnswer
 from lab.hosts.servers import CHAIN_BYTES
+from tests.waiting import PATIENCE_S
 
 from .reader import InitialClient
 from .running import HOST, RunningServer, endpoint, running
@@ -34,7 +35,6 @@ FIELDS = (
     ("x-two", "2"),
 )
 LATE_US = 60_000
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

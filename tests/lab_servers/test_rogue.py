@@ -6,11 +6,11 @@ import statistics
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 from .conftest import ROGUE_DELAY_US
 from .reader import InitialClient, ReceivedDatagram
 from .running import HOST, RunningServer
-
-PATIENCE_S = 60.0
 
 
 def answers_to(client: InitialClient, datagrams: int = 1) -> list[ReceivedDatagram]:
