@@ -28,6 +28,7 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     of: str = Field(description="The result: docs/results/OF.json.")
     where: dict[str, list[Any]] = Field(default={}, description="Only lines with one of these values.")
+    known: tuple[str, ...] = Field(default=(), description="Only lines in which these fields are not null.")
     sort: tuple[str, ...] = Field(default=(), description="Fields that sort the rows; default: as kept.")
     rows: dict[str, str] = Field(description="First columns: title and format.")
     across: str = Field(default="", description="Format of the titles of further columns.")
@@ -45,7 +46,12 @@ class Table(BaseModel):
 
 def markdown(table: Table, kept: Sequence[Line]) -> str:
     """Return the table of a result's lines. InputError if a format names a field that no line has."""
-    lines = [line for line in kept if all(_value(line, name) in given for name, given in table.where.items())]
+    lines = [
+        line
+        for line in kept
+        if all(_value(line, name) in given for name, given in table.where.items())
+        and all(_value(line, name) is not None for name in table.known)
+    ]
     for name in (*table.fields(), *table.sort):
         if not any(_has(line, name) for line in lines):
             raise InputError(f"no line has the field {name}: correct it in tables.toml")
