@@ -26,7 +26,11 @@ KIND = "results"
 
 def main() -> int:
     """Write the tables of all pages, and print the paths of changed pages."""
-    marked_tables.write(pages(), lambda path, text: with_tables(text, path.relative_to(DOCS).as_posix()))
+    try:
+        marked_tables.write(pages(), lambda path, text: with_tables(text, path.relative_to(DOCS).as_posix()))
+    except InputError as error:
+        print(f"results: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
