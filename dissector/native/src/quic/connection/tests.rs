@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::Sides;
 use super::testing::{
     CLIENT, F, Feed, HELLO, MS, ODCID, P, RETRY, WHOLE, datagram, handshake, initial, key_log,
     one_rtt, retry,
@@ -10,6 +11,19 @@ use crate::quic::timeline::{Outcome, classify};
 
 /// A sequence of (time, whether the client sends, packets).
 type Steps<'a> = &'a [(i64, bool, &'a [P<'a>])];
+
+#[test]
+fn the_sides_are_counted_separately() {
+    let before = Sides {
+        client: 1,
+        server: 2,
+    };
+    let mut sides = before;
+    sides.add(true, 3);
+    sides.add(false, 1);
+    assert_eq!(sides.since(before, true), 3);
+    assert_eq!(sides.since(before, false), 1);
+}
 
 #[test]
 fn first_answers_have_their_names_and_times() {

@@ -65,6 +65,18 @@ fn initial(t: &mut Timeline, at: At, packet_number: u64, frames: &[Frame<'_>]) {
 }
 
 #[test]
+fn initials_of_the_client_between_ack_and_server_hello_are_probes() {
+    let mut t = timeline();
+    t.client_initial(100, &[crypto(0, &[0; 300])]);
+    t.client_initial(150, &[Frame::Ping]);
+    initial(&mut t, at(200, 0), 0, &[ack(0, 0)]);
+    t.client_initial(300, &[Frame::Ping]);
+    initial(&mut t, at(400, 1), 1, &[crypto(0, server_hello())]);
+    t.client_initial(500, &[Frame::Ping]);
+    assert_eq!(t.flights.probes, 1);
+}
+
+#[test]
 fn copies_of_the_hello_are_counted_by_their_first_byte() {
     let mut t = Timeline::new(100, WINDOWS);
     for (offset, bytes, copies) in [(0, 0, 0), (0, 1, 1), (1, 299, 1), (0, 300, 2), (300, 10, 2)] {
