@@ -102,3 +102,6 @@ impl<'a> Bytes<'a> {
         (copy, keys, paddings.as_mut())
     }
 }
+
+#[cfg(test)]
+mod tests;
