@@ -16,6 +16,8 @@ from tests.differential.oracle import DecryptedPacket, Fields, TsharkDatagram
 from tests.dissect.conftest import Row
 
 HERE = Path(__file__).parent
+# tshark 4.0 prints 1 and 0 instead.
+BOOLEANS = {"True": 1, "False": 0}
 
 
 @dataclass(frozen=True)
@@ -192,4 +194,4 @@ def _theirs(form: str, value: str) -> object:
         return int(Decimal(value) * 1_000_000)
     if form == "has":
         return 1
-    return int(value, 0)
+    return BOOLEANS[value] if value in BOOLEANS else int(value, 0)

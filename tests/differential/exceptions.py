@@ -8,22 +8,31 @@ from pathlib import Path
 import yaml
 
 from tests.differential.compare import HERE, Comparison, Difference
+from tests.dissect import tshark
 
 MOST = 20
 Exception_ = dict[str, object]
 
 
-def exceptions(scope: str | None = None) -> list[Exception_]:
-    """Return the exceptions of `quic` or `tcp` captures, or all."""
+def exceptions() -> list[Exception_]:
+    """Return all listed exceptions."""
     listed: list[Exception_] = yaml.safe_load((HERE / "exceptions.yaml").read_text()) or []
-    return [entry for entry in listed if scope in (None, entry["scope"])]
+    return listed
+
+
+def in_force(scope: str) -> list[Exception_]:
+    """Return the exceptions of `quic` or `tcp` captures that apply to the installed version of tshark."""
+    version = ".".join(map(str, tshark.version()))
+    return [
+        entry for entry in exceptions() if entry["scope"] == scope and entry.get("tshark", version) == version
+    ]
 
 
 def is_excepted(difference: Difference, listed: Iterable[Exception_]) -> bool:
     """Return whether the list explains a difference."""
     return any(
         exception["capture"] == difference.capture
-        and exception["field"] == difference.field
+        and difference.field in listed_fields(exception)
         and (exception["frames"] == "any" or difference.frame in _numbers(exception["frames"]))
         for exception in listed
     )
@@ -31,7 +40,7 @@ def is_excepted(difference: Difference, listed: Iterable[Exception_]) -> bool:
 
 def unexplained(comparisons: list[Comparison], scope: str) -> str:
     """Return the first differences that no exception explains, or nothing."""
-    listed = exceptions(scope)
+    listed = in_force(scope)
     found = [
         difference
         for comparison in comparisons
@@ -42,12 +51,20 @@ def unexplained(comparisons: list[Comparison], scope: str) -> str:
 
 
 def check_needed(comparisons: list[Comparison], captures: list[Path], scope: str) -> None:
-    """Check that each exception explains a difference, and that the capture still contains its bytes."""
+    """Check that each exception explains a difference in each of its fields, and that the capture still
+    contains its bytes."""
     differences = [difference for comparison in comparisons for difference in comparison.differences]
     contents = {path.stem: path.read_bytes() for path in captures}
-    for exception in exceptions(scope):
-        assert any(is_excepted(difference, [exception]) for difference in differences), exception
+    for exception in in_force(scope):
+        explained = {d.field for d in differences if is_excepted(d, [exception])}
+        assert explained == set(listed_fields(exception)), exception
         assert bytes.fromhex(str(exception["bytes"])) in contents[str(exception["capture"])], exception
+
+
+def listed_fields(exception: Exception_) -> list[str]:
+    """Return the fields in which an exception allows a difference."""
+    field = exception["field"]
+    return field if isinstance(field, list) else [str(field)]
 
 
 def _numbers(frames: object) -> list[object]:

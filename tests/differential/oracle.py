@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.dissect import tshark
+
 Fields = dict[str, list[str]]
 
 
@@ -16,6 +18,8 @@ class DecryptedPacket:
     """A QUIC packet: fields of the header, and fields of each frame if tshark decrypted the packet."""
 
     fields: Fields
+    # Whether these are the zeros after a datagram's last packet.
+    is_padding: bool
     frames: list[Fields] = field(default_factory=list)
 
     @property
@@ -24,13 +28,8 @@ class DecryptedPacket:
         return bool(self.frames)
 
     @property
-    def is_padding(self) -> bool:
-        """Return whether these are zeros after a datagram's last packet. tshark shows a short header."""
-        return "quic.short" in self.fields and self.fields.get("quic.fixed_bit") == ["0"]
-
-    @property
     def is_unread(self) -> bool:
-        """Return whether tshark skips it: zeros after the last packet, or a header with an unknown ID."""
+        """Return whether tshark skips it: a header with an unknown ID."""
         return "quic.coalesced_padding_data" in self.fields or "quic.packet_length" not in self.fields
 
 
@@ -44,21 +43,20 @@ class TsharkDatagram:
 
 def datagrams(capture: Path, keys: Path | None) -> Iterator[TsharkDatagram]:
     """Yield the frames of `capture` in which tshark finds QUIC, in two passes and with `keys`."""
-    argv = ["tshark", "-2", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
-    if keys is not None:
-        argv += ["-o", f"tls.keylog_file:{keys}"]
+    argv = tshark.pdml_argv(capture, keys, "-2")
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     for _, element in ElementTree.iterparse(process.stdout):
         if element.tag == "packet":
             fields = _below([proto for proto in element.findall("proto") if proto.get("name") != "quic"])
-            yield TsharkDatagram(fields, [_packet(quic) for quic in element.findall("proto[@name='quic']")])
+            layers = element.findall("proto[@name='quic']")
+            yield TsharkDatagram(fields, [_packet(quic, tshark.is_padding(element, quic)) for quic in layers])
             element.clear()
     assert process.wait() == 0, f"tshark could not read {capture}"
 
 
-def _packet(quic: ElementTree.Element) -> DecryptedPacket:
-    packet = DecryptedPacket({})
+def _packet(quic: ElementTree.Element, is_padding: bool) -> DecryptedPacket:
+    packet = DecryptedPacket({}, is_padding)
     for child in quic:
         if child.get("name") == "quic.frame":
             packet.frames.append(_below([child]))

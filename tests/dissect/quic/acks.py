@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.dissect.tshark import TYPES
+from tests.dissect.tshark import TYPES, is_padding, pdml_argv
 
 TAG_BYTES = 16
 NOT_ELICITING = {0x00, 0x02, 0x03, 0x1C, 0x1D}
@@ -67,18 +67,7 @@ class AckCapture:
 
 def read(capture: Path, keys: Path) -> AckCapture:
     """Read a capture with one connection of QUIC version 1; AssertionError if a packet is not decrypted."""
-    argv = [
-        "tshark",
-        "-r",
-        str(capture),
-        "-Y",
-        "quic && !icmp",
-        "-T",
-        "pdml",
-        "-o",
-        f"tls.keylog_file:{keys}",
-    ]
-    done = subprocess.run(argv, capture_output=True, check=True)
+    done = subprocess.run(pdml_argv(capture, keys), capture_output=True, check=True)
     found = AckCapture([], {"client": {}, "server": {}}, defaultdict(int))
     server_port: str | None = None
     seen = set()
@@ -88,9 +77,9 @@ def read(capture: Path, keys: Path) -> AckCapture:
         seconds, fraction = (_show(frame, "frame.time_epoch") or "").split(".")
         length = _show(frame, "ip.len") or str(int(_show(frame, "ipv6.plen") or 0) + 40)
         for quic in frame.findall("proto[@name='quic']"):
+            if is_padding(frame, quic):
+                continue
             names = {field.get("name") for field in quic.iter("field")}
-            if "quic.short" in names and _show(quic, "quic.fixed_bit") == "0":
-                continue  # zeros after the last packet
             datagram = int(_show(frame, "frame.number") or 0)
             found.in_datagram[datagram] += 1
             frames = list(_frames(quic))

@@ -21,9 +21,10 @@ CAPTURES = sorted([*FIXTURES.glob("*.pcap"), *QUIC.glob("*.pcap")])
 # Several connections, and QUIC version 2, which numbers the types of long headers differently.
 NOT_COMPARED = {"quicgo_port_reuse", "quiche_version_negotiation", "quicgo_version_2"}
 COMPARED = [path for path in CAPTURES if path.stem not in NOT_COMPARED]
-# tshark 4.0 does not decrypt all of their packets, or finds no connection for packets that share a datagram.
-NOT_OPENED = {"aioquic", "aioquic_fragments", "aioquic_fragments_ipv6", "quicgo_loss", "quicgo_retry"}
-NOT_OPENED |= {path.stem for path in QUIC.glob("quiche_*.pcap")}
+# tshark finds no connection for some packets that share a datagram.
+NOT_OPENED = {"quicgo_loss", "quicgo_retry", "quiche_loss", "quiche_retry_iack"}
+# tshark 4.0 fails on 1-RTT packets with AES-256-GCM after the first.
+NOT_OPENED |= {"aioquic"} if tshark.version() == (4, 0) else set()
 NOT_ELICITING = {"padding", "ack", "connection_close", "application_close"}
 
 
