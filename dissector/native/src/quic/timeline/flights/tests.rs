@@ -156,6 +156,19 @@ fn a_server_is_not_blocked_without_more_to_send_or_below_its_limit() {
 }
 
 #[test]
+fn a_datagram_that_reaches_the_limit_exactly_is_not_beyond_it() {
+    let flights = fed(&[
+        (0, 1200, true, true),
+        (10, 3600, false, true),
+        (20, 100, true, false),
+        (30, 300, false, true),
+        (40, 100, true, false),
+        (50, 100, false, true),
+    ]);
+    assert_eq!(flights.blocked_ns(0), 40 * MS);
+}
+
+#[test]
 fn what_a_client_sends_before_a_datagram_comes_had_not_been_received_when_it_was_sent() {
     let flights = fed(&[
         (0, 1200, true, true),

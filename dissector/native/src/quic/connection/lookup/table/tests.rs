@@ -68,6 +68,18 @@ fn connections_on_the_same_ports_are_distinguished_by_connection_id() {
 }
 
 #[test]
+fn initials_that_decrypt_are_noted_on_request() {
+    for (is_requested, expected) in [(false, 0), (true, 1)] {
+        let mut feed = Feed::new("");
+        if is_requested {
+            feed.table.note_paddings();
+        }
+        feed.sent(0, &Sender::CLIENT, &[HELLO]).unwrap();
+        assert_eq!(feed.table.paddings().0.len(), expected);
+    }
+}
+
+#[test]
 fn ports_that_were_not_asked_for_are_passed_over() {
     for (client, server, ports, is_taken) in [
         (50_000, 443, &[][..], true),

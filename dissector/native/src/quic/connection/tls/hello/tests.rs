@@ -35,6 +35,14 @@ fn a_hello_in_pieces_is_read_when_it_is_whole() {
 }
 
 #[test]
+fn a_hello_does_not_start_at_a_later_offset() {
+    let mut reader = HelloReader::default();
+    let mut fields = HelloFields::default();
+    reader.crypto(100, whole(), &mut fields);
+    assert!(fields.sni.is_none() && !reader.is_read);
+}
+
+#[test]
 fn random_and_end_are_known_before_the_whole() {
     let hello = whole();
     let end = Some(hello.len() as u64);
