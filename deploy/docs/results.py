@@ -29,7 +29,7 @@ def main() -> int:
     try:
         marked_tables.write(pages(), lambda path, text: with_tables(text, path.relative_to(DOCS).as_posix()))
     except InputError as error:
-        print(f"results: {error}", file=sys.stderr)
+        sys.stderr.write(f"results: {error}\n")
         return 1
     return 0
 
