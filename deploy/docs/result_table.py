@@ -52,7 +52,7 @@ def markdown(table: Table, kept: Sequence[Line]) -> str:
         if all(_value(line, name) in given for name, given in table.where.items())
         and all(_value(line, name) is not None for name in table.known)
     ]
-    for name in (*table.fields(), *table.sort):
+    for name in (*table.known, *table.fields(), *table.sort):
         if not any(_has(line, name) for line in lines):
             raise InputError(f"no line has the field {name}: correct it in tables.toml")
     lines = _added(table, lines)

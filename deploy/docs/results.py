@@ -25,7 +25,7 @@ KIND = "results"
 
 
 def main() -> int:
-    """Write the tables of all pages, and print the paths of changed pages."""
+    """Write the tables of all pages, and print the paths of changed pages. Return the exit status."""
     try:
         marked_tables.write(pages(), lambda path, text: with_tables(text, path.relative_to(DOCS).as_posix()))
     except InputError as error:

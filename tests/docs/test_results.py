@@ -129,6 +129,7 @@ def test_a_page_gets_the_table_and_the_source(tmp_path: Path, head: dict[str, st
         ({"columns": {"low": "{ours.lwo:g}"}}, "ours.lwo"),
         ({"columns": {"low": "{us.low:g}"}}, "us.low"),
         ({"sort": ["sever"]}, "sever"),
+        ({"known": ["gian_ms"]}, "gian_ms"),
     ],
 )
 def test_a_field_that_no_line_has_is_a_mistake(given: dict[str, Any], field: str) -> None:
@@ -151,3 +152,15 @@ def test_a_field_that_no_line_has_is_a_mistake(given: dict[str, Any], field: str
 def test_a_mistake_is_one_sentence(tmp_path: Path, name: str, lines: Sequence[Line], message: str) -> None:
     with pytest.raises(InputError, match=message):
         results.with_tables(f"<!-- results: {name} -->\n<!-- end -->", "page.md", kept(tmp_path, lines))
+
+
+def test_the_command_prints_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- results: page/other -->\n<!-- end -->\n", encoding="utf-8")
+    monkeypatch.setattr(results, "DOCS", tmp_path)
+    assert results.main() == 1
+    assert capsys.readouterr().err == (
+        "results: docs/page.md: tables.toml has no table page/other: add it, or correct the name\n"
+    )
