@@ -29,7 +29,7 @@ class TsharkPacket:
 # A coalesced 1-RTT packet to a connection ID unknown to tshark.
 UNREAD = "unread"
 TYPES = {"0": "initial", "1": "0rtt", "2": "handshake", "3": "retry"}
-# The version whose classes of TCP segments are the reference (docs/definitions.md).
+# The dissector classifies TCP segments like this version (docs/definitions.md).
 REFERENCE = (4, 0)
 
 
@@ -45,8 +45,8 @@ def version() -> tuple[int, int]:
 def only_with_the_reference(rule: str) -> None:
     """Skip the test if the installed tshark is not the reference; `rule` says what other versions change."""
     if version() != REFERENCE:
-        major, minor = version()
-        pytest.skip(f"the reference is tshark 4.0, and this is {major}.{minor}: {rule}")
+        reference, installed = (".".join(map(str, found)) for found in (REFERENCE, version()))
+        pytest.skip(f"the reference is tshark {reference}, and this is {installed}: {rule}")
 
 
 def pdml_argv(capture: Path, keys: Path | None, *options: str) -> list[str]:
@@ -61,7 +61,8 @@ def is_padding(frame: ElementTree.Element, quic: ElementTree.Element) -> bool:
     """Return whether a QUIC layer of a frame is the zeros after the last packet of a datagram.
 
     tshark 4.0 shows a short header or padding. tshark 4.4 shows padding, as for a packet that it cannot
-    read (UNREAD)."""
+    read (UNREAD).
+    """
     (payload,) = frame.findall("proto[@name='udp']/field[@name='udp.payload']")
     start = int(quic.get("pos") or 0) - int(payload.get("pos") or 0)
     content = bytes.fromhex(payload.get("value") or "")[start:]

@@ -140,18 +140,14 @@ def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
             assert browsers == ({"chromium"} if name == "ack-survey" else {"chromium", "firefox"})
             with_browsers.add(name)
         # Few clients support HTTP/0.9.
-        if (
-            "client" in each_experiment.vary
-            and cells[0].alpn != "hq-interop"
-            and name
-            not in (
-                "iack-browsers",
-                "iack-half-hello",
-                "iack-server-estimate",
-                "certificate-limit",
-                "ack-video",
-            )
-        ):
+        has_few_clients = cells[0].alpn == "hq-interop" or name in (
+            "iack-browsers",
+            "iack-half-hello",
+            "iack-server-estimate",
+            "certificate-limit",
+            "ack-video",
+        )
+        if "client" in each_experiment.vary and not has_few_clients:
             clients = {
                 "aioquic",
                 "go-x-net",
