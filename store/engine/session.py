@@ -8,6 +8,7 @@ each.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -27,16 +28,29 @@ _WHILE_IMPORTED = {"TZ": "UTC", "JE_MALLOC_CONF": "dirty_decay_ms:100,muzzy_deca
 _before = {name: os.environ.get(name) for name in _WHILE_IMPORTED}
 os.environ.update(_WHILE_IMPORTED)
 open_files.raise_limit()
+
+
+def _not_started(error: BaseException) -> str:
+    # chDB reports each library that it cannot load as a missing package. The first error has the reason.
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    reason = re.split(r",? Stack trace|\n", str(error), maxsplit=1)[0]
+    return (
+        f"ClickHouse's engine (chDB) does not start: {reason}; check the free memory and the folder for "
+        "temporary files"
+    )
+
+
 # chDB works without pyarrow. It imports pyarrow only for answers as Arrow objects, which this code does not
 # use, and the import takes a third of the CPU time for a short query. `None` makes the import fail.
 _without_pyarrow = sys.modules.setdefault("pyarrow", None) is None  # type: ignore[arg-type]
 try:
     from chdb import ChdbError
     from chdb.state.sqlitelike import Connection
-except (ImportError, OSError, RuntimeError) as _error:
-    if _sentence := open_files.sentence(_error):
-        raise FirstflightError(_sentence) from _error
+except ModuleNotFoundError:
     raise
+except (ImportError, OSError, RuntimeError) as _error:
+    raise FirstflightError(open_files.sentence(_error) or _not_started(_error)) from _error
 finally:
     if _without_pyarrow:
         del sys.modules["pyarrow"]
