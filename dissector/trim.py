@@ -69,7 +69,7 @@ class Copies:
                 continue
             trimmed, unpadded, removed = _counts(copy.with_name(f"{copy.name}.json"))
             with files.explain_os_errors(path):
-                if trimmed + unpadded + removed and copy.stat().st_size < path.stat().st_size:
+                if any((trimmed, unpadded, removed)) and copy.stat().st_size < path.stat().st_size:
                     copy.replace(path)
                     # Sync before capture.json declares the capture trimmed.
                     files.sync([path])

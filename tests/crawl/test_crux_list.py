@@ -98,7 +98,7 @@ def test_a_list_that_is_cut_is_refused(tmp_path: Path) -> None:
 
 def test_joined_lists_keep_rank_and_bucket(tmp_path: Path) -> None:
     listed = DistinctTargets([Target(1, "example.com"), Target(2, "only.example")])
-    tranco = TargetList("X6QPN", listed, lines=2)
+    tranco = TargetList("X6QPN", listed, lines=12)
     both = joined(tranco, read(tmp_path, top=5_000))
     assert both.targets == [
         Target(1, "example.com", 1_000),
@@ -107,7 +107,7 @@ def test_joined_lists_keep_rank_and_bucket(tmp_path: Path) -> None:
         Target(None, "xn--bcher-kva.example", 5_000),
     ]
     assert both.list_id.startswith("X6QPN+crux:202408:")
-    assert both.lines == 2 + 8
+    assert both.lines == 12 + 8
 
 
 def test_stage_writes_buckets(tmp_path: Path, make_run: MakeRun) -> None:

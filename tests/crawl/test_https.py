@@ -18,7 +18,7 @@ from crawler import https
 def host(answer: bytes, requests: list[bytes] | None = None) -> Iterator[str]:
     """Run a host that answers every request with these bytes and closes the connection; yields its address.
 
-    Appends the requests to `asked`.
+    Appends each request to `requests`.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -52,6 +52,15 @@ def test_the_complete_body_is_kept(tmp_path: Path) -> None:
     with host(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as url:
         https.download(over_http(), url, tmp_path / "sub" / "x")
     assert (tmp_path / "sub" / "x").read_bytes() == b"hello"
+
+
+def test_a_body_may_have_as_many_bytes_as_allowed(tmp_path: Path) -> None:
+    session = over_http()
+    with host(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as url:
+        https.download(session, url, tmp_path / "x", max_bytes=5)
+        with pytest.raises(https.FetchError, match="more than 4 bytes"):
+            https.download(session, url, tmp_path / "y", max_bytes=4)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 @pytest.mark.parametrize("digits", [19, 400, 5000])

@@ -251,3 +251,18 @@ def test_a_key_is_64_hex_digits(tmp_path: Path) -> None:
     key.write_text("short")
     with pytest.raises(InputError, match="64 hex digits"):
         read_key(key)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_listed"),
+    [
+        *[("192.0.1.255", False), ("192.0.2.0", True), ("192.0.2.255", True), ("192.0.3.7", True)],
+        *[("192.0.4.0", False), ("198.51.100.8", False), ("198.51.100.9", True), ("198.51.100.10", False)],
+        *[("::ffff:192.0.3.7", True), ("2001:db8::1", True), ("2001:db9::", False), ("no address", False)],
+    ],
+)
+def test_addresses_in_listed_networks(address: str, is_listed: bool, tmp_path: Path) -> None:
+    """Networks overlap, touch, and are out of order."""
+    optout = tmp_path / "gone.txt"
+    optout.write_text("198.51.100.9\n192.0.3.0/24\n2001:db8::/32\n192.0.2.0/24\n192.0.2.128/25\n")
+    assert OptedOut([optout]).has_address(address) is is_listed
