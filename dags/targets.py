@@ -20,7 +20,7 @@ with DAG(
     default_args=RETRIES,
     tags=["firstflight"],
     doc_md="""
-### Which names are measured
+### Which names are measured?
 
 Fetches the target list of the run's day (site.toml, `[targets]`), checks every line, and publishes the asset
 `targets` with date, list id, number of names and of rejected lines. `quic_scan` starts when this asset and

@@ -2,7 +2,7 @@
 
     make dist
 
-One wheel of firstflight with its native programs inside, wheels of everything that it needs (also of what is
+Contains one wheel of firstflight with its native programs, wheels of all dependencies (also of those that are
 published only as source), requirements with the hashes of these wheels, static programs, the DAG files,
 `sbom.cdx.json` and `SHA256SUMS`. With FIRSTFLIGHT_SIGNING_KEY=FILE, a private key of SSH, or a public one
 whose private key an agent has, also `SHA256SUMS.sig` (`ssh-keygen -Y`). Exit status 0, or 2 with one
@@ -29,7 +29,7 @@ from firstflight.system import files
 
 SIGNING_KEY = "FIRSTFLIGHT_SIGNING_KEY"
 NAMESPACE = "firstflight-release"
-"""What a signature is for: ssh-keygen accepts it for nothing else."""
+"""The namespace of signatures: ssh-keygen accepts a signature only in the namespace that it was made for."""
 
 TREE = Path(__file__).resolve().parent.parent
 OUT = TREE / "dist"
@@ -45,7 +45,7 @@ MEASURES = install.PIPELINE_PROGRAMS
 """Programs in the wheel, each a Cargo package with this name. The lab and benches need a checkout."""
 
 STATIC = ("firstflight-prober", "firstflight-resolve", "firstflight-dissect")
-"""Programs that are also built as one file each that needs no library, for people who want only these."""
+"""Programs that are also linked statically, as single files for people who want only these."""
 
 _GLIBC = re.compile(rb"GLIBC_2\.(\d+)")
 _HOST = re.compile(r"^host: (\S+)$", re.MULTILINE)
@@ -169,7 +169,7 @@ def sign(sums: Path, key: str) -> Path:
 
 
 def build(out: Path) -> None:
-    """Build all parts into `out`, which takes its place only when they are whole."""
+    """Build all parts into `out`; an earlier `out` is replaced only when all are complete."""
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
@@ -190,7 +190,7 @@ def build(out: Path) -> None:
 
 
 def main() -> int:
-    """Build `dist/`, and say where it is."""
+    """Build `dist/`, and print its path and size."""
     try:
         build(OUT)
     except DistError as error:

@@ -37,7 +37,7 @@ SUPERSET = "requirements-superset.txt"
 BUILD = "requirements-build.txt"
 INSTALLER = "requirements-installer.txt"
 HASHES = Path("deploy", "hashes")
-"""Has, below the tree, a file for each file of requirements: its packages, with the hashes of their files."""
+"""This folder of the tree has, for each file of requirements, the packages with the hashes of their files."""
 
 
 def _programs(*globs: str) -> tuple[str, ...]:
@@ -100,14 +100,14 @@ def names(text: str) -> list[str]:
 
 
 def _stamp_text(files: Sequence[str]) -> str:
-    """Return what an environment's stamp holds: the version of Python, and checksums of what is installed."""
+    """Return a stamp's text: the version of Python, and checksums of the files that list the packages."""
     read = [HASHES / name for name in (BUILD, INSTALLER, *files)] + [Path("pyproject.toml")]
     sums = [hashlib.sha256((TREE / path).read_bytes()).hexdigest() for path in read]
     return " ".join([platform.python_version(), *sums])
 
 
 def _stamps(requirements: tuple[str, ...]) -> dict[Path, str]:
-    """Return the stamps, with their texts, that say that these files are installed."""
+    """Return path -> text of the stamps that mark these files of requirements as installed."""
     stamps = {VENV / f".{DEMO_NAMES}": _stamp_text((DEMO_NAMES,))}
     if requirements != (DEMO_NAMES,):
         for count, name in enumerate(requirements, 1):
@@ -144,7 +144,7 @@ def python_job(name: str, venv: Path, files: Sequence[str], *more: Sequence[str]
 def _by_uv_or_pip(venv: Path, pip: Sequence[str], options: Sequence[str]) -> Sequence[str]:
     """Return the command that installs with uv, or else with pip."""
     uv = (str(venv / "bin" / "uv"), "pip", "install", "--native-tls", f"--python={venv / 'bin' / 'python'}")
-    # Otherwise they download what builds a package from source without comparing hashes.
+    # Without the first option, they download tools that build packages from source, and compare no hashes.
     same = ("--no-build-isolation", *options)
     return ("sh", "-c", f"{shlex.join((*uv, *same))} || exec {shlex.join((*pip, '--use-pep517', *same))}")
 
@@ -244,7 +244,7 @@ def install(profile_name: str) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     if arguments[0] == "debian":
         return run([debian_job(int(arguments[1]), arguments[2:])])
     return install(arguments[0])

@@ -23,7 +23,7 @@ CENTRE, STORE, DASHBOARD = "centre", "store", "dashboard"
 
 
 def inventory(points: VantagePoints, folder: Path) -> dict[str, Any]:
-    """Return the inventory (Ansible's JSON form); `folder`: the site's.
+    """Return the inventory (Ansible's JSON form); `folder`: the site's folder.
 
     UsageError if a machine is not named.
     """
@@ -40,13 +40,15 @@ def inventory(points: VantagePoints, folder: Path) -> dict[str, Any]:
     }
     for point in points.vantage:
         if point.name in (CENTRE, STORE, DASHBOARD):
-            raise UsageError(f"{FILE}: no vantage point may be called {point.name}: the playbook has it")
+            raise UsageError(
+                f"{FILE}: no vantage point may be called {point.name}: the playbook uses the name"
+            )
         variables = _host_variables(point)
         for name, other in hosts.items():
             if other["ansible_host"] == point.ssh_host:
                 raise UsageError(
                     f"{FILE}: vantage point {point.name} is on the machine of {name}, and would share its "
-                    "secrets and the opt-out list: give it a machine of its own"
+                    "secrets and the opt-out list: give it a separate machine"
                 )
         hosts[point.name] = variables
     return {

@@ -1,4 +1,4 @@
-"""Runs long commands side by side, and shows how far each is.
+"""Runs long commands at the same time, and shows their progress.
 
 Standard library only: deploy/setup.sh uses it before any package is installed.
 """
@@ -60,7 +60,7 @@ class Job:
     output: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
 
     def state(self, elapsed_s: float) -> str:
-        """Return how far it is after `elapsed_s` seconds: what, how many of how many, minutes left."""
+        """Return the progress after `elapsed_s` seconds: name, finished pieces, all pieces, minutes left."""
         if not self.total:
             return f"{self.name}: {self.now or 'starting'}"
         at = f" ({self.now})" if self.now else ""
@@ -97,9 +97,9 @@ def read_cargo(line: str, job: Job) -> None:
 
 
 def counting(piece: str, other: str = r"$^") -> Callable[[str, Job], None]:
-    """Return a `read` that counts the lines in which `piece` occurs; group 1 says what it is.
+    """Return a `read` that counts the lines that match `piece`, and shows the match's group 1.
 
-    `other`: lines that say what happens in a group, and are not counted.
+    Lines that match `other` are not counted, but the match's last group is shown.
     """
     pieces, others = re.compile(piece), re.compile(other)
 
@@ -120,7 +120,7 @@ def say(text: str) -> None:
 
 
 def run(jobs: Sequence[Job], interval_s: float = LINE_INTERVAL_S) -> None:
-    """Run jobs side by side, and show their progress on standard error.
+    """Run jobs at the same time, and show their progress on standard error.
 
     Raises JobError when a command fails; the other jobs are terminated.
     """

@@ -1,7 +1,7 @@
-"""Says which parts of which version `dist/` is made of (CycloneDX 1.6, JSON).
+"""Lists the parts of `dist/` with their versions (CycloneDX 1.6, JSON).
 
-A wheel is a component with its SHA-256; a crate, which is inside programs, one with name and version.
-Without time and serial number, so that the same parts give the same text.
+A wheel is a component with its SHA-256. A crate, which is inside programs, is a component with name and
+version. The list has no time or serial number, so that the same parts give the same text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TREE_FORMAT = ("--edges", "normal", "--prefix", "none", "--format", "{p}")
 
 
 def crates(tree_text: str) -> list[Crate]:
-    """Return the crates of lines `NAME vVERSION [(*)]`; a line with a path, `(/...)`, is of ours."""
+    """Return the crates of lines `NAME vVERSION [(*)]`; a line with a path, `(/...)`, names one of ours."""
     components = {
         (words[0], words[1].removeprefix("v"))
         for words in map(str.split, tree_text.splitlines())

@@ -65,7 +65,7 @@ def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[st
 
 
 class _Short:
-    """Return a path to the socket that fits into the 108 bytes of a sockaddr_un, for any depth of folders."""
+    """A context with a path to the socket that fits into the 108 bytes of a sockaddr_un at any depth."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

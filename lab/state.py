@@ -140,7 +140,7 @@ END_TIMEOUT_S = 120.0
 def kill(record: Record, timeout_s: float = END_TIMEOUT_S) -> None:
     """Kill the supervisor, and with the PID namespace everything in the lab; return when it has exited.
 
-    Raises FirstflightError if it is still there after `timeout_s`.
+    Raises FirstflightError if it still runs after `timeout_s`.
     """
     try:
         process = os.pidfd_open(record.pid)

@@ -97,7 +97,7 @@ def notes(found: list[dict[str, Any]]) -> list[str]:
 
 def _source(found: list[dict[str, Any]]) -> str | None:
     sources = sorted({str(row["source"]) for row in found})
-    return sources[0] if sources else None  # in the alphabet, interleaved is before stages
+    return sources[0] if sources else None  # `interleaved` sorts before `stages`
 
 
 def _statistics(row: Mapping[str, Any]) -> dict[str, float | None]:

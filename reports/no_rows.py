@@ -16,7 +16,15 @@ from store.sql import literal
 
 _TABLE = re.compile(r"\bfirstflight\.(\w+)")
 # Tables that a query reads to choose a run or to complete a roll-up, not for its rows.
-_BESIDE = {"newest_runs", "newest_run", "unit_not_rolled_up", "load_file", "run", "target", "certificate"}
+_NOT_COUNTED = {
+    "newest_runs",
+    "newest_run",
+    "unit_not_rolled_up",
+    "load_file",
+    "run",
+    "target",
+    "certificate",
+}
 
 
 def is_empty(answer: FormattedAnswer) -> bool:
@@ -58,7 +66,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
     def follow(part: str) -> None:
         for name in _TABLE.findall(part.replace("${database}", "firstflight")):
-            if name in _BESIDE:
+            if name in _NOT_COUNTED:
                 continue
             if name in views:
                 follow(views[name])

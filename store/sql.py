@@ -1,6 +1,6 @@
-"""Quoting of SQL: the only module that makes text part of a statement.
+"""Quotes text that becomes part of a statement. No other module quotes SQL.
 
-For text that cannot be a parameter of the protocol.
+Only text that cannot be a parameter of the protocol needs this.
 """
 
 from __future__ import annotations

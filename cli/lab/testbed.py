@@ -91,7 +91,7 @@ def listed(name: str | None, output_format: str) -> None:
             for key, figure in COMPUTED.items()
         ]
         lines += [
-            f"{key}: {table.title}\n    {table.source}; made by `show` of the trials of "
+            f"{key}: {table.title}\n    {table.source}; made by `show` from the trials of "
             f"{', '.join(table.sources)}"
             for key, table in DERIVED.items()
         ]
@@ -128,8 +128,8 @@ def _description(stack: StackFile) -> str:
     "--seeds",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Trials of each cell (default: from the experiment). Up to 50 share a guest and a seed, fewer "
-    "with large bodies or a browser.",
+    help="Trials of each cell (default: from the experiment). Up to 50 trials share a guest and a seed, "
+    "fewer with large bodies or a browser.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of concurrent guests."

@@ -27,9 +27,9 @@ from firstflight.system import stdout, terminal
 def command(files: tuple[Path, ...], stack: str, stack_version: str, domains: tuple[str, ...]) -> None:
     """Print an entry for the table of known QUIC stacks, from handshakes with servers of a single stack.
 
-    FILE: a record file quic_handshake.parquet, or the output of `firstflight handshake --format jsonl`. A
-    parameter that some handshakes lack is optional, and differing values are left out. So the servers should
-    differ in their settings.
+    FILE: a record file quic_handshake.parquet, or the output of `firstflight handshake --format jsonl`. The
+    entry marks a parameter as optional if some handshakes lack it, and omits values that differ between
+    handshakes. Therefore give handshakes with servers that have different settings.
     """
     from scanner.handshake import fingerprints
 

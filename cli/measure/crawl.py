@@ -127,9 +127,10 @@ def command(
         err=True,
     )
     if dry_run:
+        per_address = f"{per_address_rate:g}" if per_address_rate else "any number"
         terminal.echo(
-            f"at most {limits.requests} requests and {limits.received_bytes} bytes of each of {len(names)} "
-            f"names, {rate:g} requests a second, {per_address_rate:g} to one address; nothing was sent"
+            f"{len(names)} names, at most {limits.requests} requests and {limits.received_bytes} bytes for "
+            f"each; {rate:g} requests a second, {per_address} to one address; nothing was sent"
         )
         return 1 if found.rejected else 0
 

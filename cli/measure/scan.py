@@ -128,7 +128,7 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
 
 
 def _ports(text: str | None) -> str | None:
-    """Check a range of source ports; all stay bound while ZMap runs."""
+    """Check a range of source ports. It has at most 256, because all stay bound while ZMap runs."""
     if text is not None:
         first, dash, last = text.partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash) and len(text) <= 11):
@@ -238,7 +238,10 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
 
 
 def _targets(given: dict[str, Any]) -> list[ScanTarget]:
-    """Return the targets of the file; names are resolved. UsageError or InputError if nothing was sent."""
+    """Return the targets of the file; names are resolved.
+
+    UsageError or InputError if the file or the options are wrong; then nothing was sent.
+    """
     from cli.engines import addresses, name_lists
     from cli.engines.arguments import Arguments
     from scanner.external import qscanner

@@ -33,7 +33,7 @@ _HERE = "here"
     is_flag=False,
     flag_value=_HERE,
     metavar="[NAME]",
-    help="Check as a vantage point: no store, unless the environment names one. NAME: one of FILE or RUN.",
+    help="Check as a vantage point: no store, unless the environment names one. NAME: one in FILE or RUN.",
 )
 @click.option(
     "--contact",

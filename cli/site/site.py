@@ -37,7 +37,7 @@ def command() -> None:
 )
 @click.option("--backups", type=PATH, help="Folder of `site backup`.")
 @click.option(
-    "--part", "parts", multiple=True, metavar="PART", help="Part of which --backups has backups; repeatable."
+    "--part", "parts", multiple=True, metavar="PART", help="Part that has backups in --backups; repeatable."
 )
 @click.option("--airflow", metavar="URL", help="Airflow's API server.")
 @click.option(

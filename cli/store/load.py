@@ -63,9 +63,8 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
             loader.load_run_folder(run, on_result=on_result, replace=replace)
             continue
         try:
-            loader.stage(
-                run, on_result=on_result, replace=replace
-            )  # with a report, so that no part of the run is pending any more
+            # This also writes a report, so that no part of the run remains pending.
+            loader.stage(run, on_result=on_result, replace=replace)
         except FirstflightError as error:
             if not any(
                 isinstance(result, loader.RefusedFile) and result.error is error for result in results
@@ -77,11 +76,11 @@ def command(what: tuple[str, ...], *, replace: bool) -> None:
 
 
 def _is_own(run: Run) -> bool:
-    """Return whether this is the store of the run's settings, and this user may write in the run's folder."""
+    """Return whether the store is the one in the run's settings, and the run's folder is writable."""
     from store.export import package
     from store.location import find
 
-    if package.is_export(run.path.parent.parent):  # published as it is
+    if package.is_export(run.path.parent.parent):  # an export never changes
         return False
     return find() == find(run.settings.store.url) and os.access(run.path, os.W_OK)
 

@@ -6,8 +6,8 @@ writes OUT/HOST/config.d/firstflight.xml (network, TLS, limits; in a cluster mac
 OUT/HOST/users.d/firstflight.xml (users, profiles, quotas, grants), for /etc/clickhouse-server of each host.
 They contain no secrets: the servers read secrets from their environment.
 
-SITE.toml: database [firstflight], `[[server]]` with host and, in a cluster, shard (from 1); of a cluster also
-`cluster`, its name, and `keepers`, hosts of ClickHouse Keeper. README.md has the rest.
+SITE.toml: database [firstflight], `[[server]]` with host and, in a cluster, shard (from 1); for a cluster
+also `cluster`, its name, and `keepers`, the hosts of ClickHouse Keeper. README.md has the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Site:
-    """What SITE.toml says."""
+    """The content of SITE.toml."""
 
     database: str
     cluster: str | None
@@ -69,7 +69,7 @@ class Site:
 
 
 def read(path: Path) -> Site:
-    """Return what the file says; WrongSite if it makes no sense."""
+    """Return the file's content; WrongSite if it is invalid."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -89,7 +89,7 @@ def read(path: Path) -> Site:
     for entry in given:
         host, shard = entry.get("host"), entry.get("shard", 1)
         if set(entry) - {"host", "shard"} or type(shard) is not int or not 1 <= shard <= 1000:
-            raise WrongSite(f"{path}: a [[server]] has host and, from 1, shard")
+            raise WrongSite(f"{path}: a [[server]] has only `host` and `shard`, a number from 1")
         replica = 1 + sum(other.shard == shard for other in servers)
         servers.append(Server(host, shard, replica))
     hosts = [*(server.host for server in servers), *keepers]
@@ -113,7 +113,7 @@ def server_settings(site: Site, server: Server) -> dict[str, Any]:
     configuration: dict[str, Any] = {
         "listen_host": "::",
         "tcp_port_secure": SECURE_PORT,
-        # Neither without TLS, nor by other protocols.
+        # Clients can connect only to the port with TLS.
         **dict.fromkeys(("tcp_port", "http_port", "mysql_port", "postgresql_port"), _REMOVED),
         "openSSL": {
             "server": {
@@ -198,7 +198,7 @@ def users(site: Site) -> dict[str, Any]:
         "quotas": {
             "firstflight_unlimited": {"interval": {"duration": 3600}},
             "firstflight_readers": {"interval": hour},
-            # All clients of the public dashboard come from its address, which limits each of them.
+            # All users of the public dashboard share this quota. The dashboard itself limits each of them.
             "firstflight_public": {"interval": {**hour, "execution_time": 7200}},
         },
         "users": {
@@ -245,7 +245,7 @@ def _add(parent: ElementTree.Element, content: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files; status 2 with one sentence for a site that makes no sense."""
+    """Write the files; status 2 with one sentence for an invalid site."""
     if len(arguments) != 2:
         sys.stderr.write("usage: python deploy/clickhouse/render.py SITE.toml OUT\n")
         return 2

@@ -1,10 +1,10 @@
-"""Writes the variables of the OpenTofu modules beside it, from vantage_points.toml.
+"""Writes the variables of the OpenTofu modules in this folder, from vantage_points.toml.
 
     FIRSTFLIGHT_SITE=FOLDER python -m deploy.cloud.machines --key KEY.pub --ssh-from 192.0.2.0/24 OUT
 
 writes OUT/CLOUD.tfvars.json for each cloud that vantage points name and that has a module. A vantage point
-without `cloud`, or with another one, is a machine that its owner makes. Exit status 0, or 2 with one
-sentence.
+without `cloud`, or with a cloud without module, is skipped: its owner sets up the machine. Exit status 0, or
+2 with one sentence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOST_NAME = re.compile(
 
 
 def clouds() -> list[str]:
-    """Return the clouds that have a module: its folder is called as `cloud` in vantage_points.toml."""
+    """Return the clouds that have a module, as vantage_points.toml names them: by the module's folder."""
     return sorted(path.parent.name for path in HERE.glob("*/main.tf"))
 
 
@@ -67,8 +67,8 @@ def _machine(point: SiteVantagePoint) -> dict[str, Any]:
 def reverse_dns(point: SiteVantagePoint) -> str:
     """Return the DNS name for a vantage point's addresses: its name below the contact page's host.
 
-    Who looks an address up finds the contact's host. A name for each machine, because some clouds accept only
-    a name that leads back to the address.
+    A reverse lookup of an address then leads to the contact page. Each machine has another name, because some
+    clouds accept only a name that resolves to the address.
     """
     host = urlsplit(point.contact_url or "").hostname or ""
     name = f"{point.name.replace('_', '-').lower()}.{host}"
@@ -88,7 +88,7 @@ def _network(text: str) -> str:
             f"--ssh-from {text} is no network: write it as 192.0.2.0/24, without host bits"
         ) from error
     if network.prefixlen == 0:
-        raise UsageError(f"--ssh-from {text} is everybody: name the networks that you connect from")
+        raise UsageError(f"--ssh-from {text} allows everybody: name the networks that you connect from")
     return str(network)
 
 

@@ -1,9 +1,9 @@
-"""Prints user data for cloud-init: what a new machine needs before the playbook can reach it, no more.
+"""Prints user data for cloud-init: only what a new machine needs before the playbook can reach it.
 
     python deploy/cloud/user_data.py --key ~/.ssh/id_ed25519.pub [--key ...] [--user deploy]
 
-An account with these keys and sudo, Python for Ansible, a clock that is kept, security updates. Passwords and
-root are not accepted over SSH. Not applied to a cloud's machine (README.md).
+The machine gets an account with these keys and sudo, Python for Ansible, time synchronization and security
+updates. SSH accepts neither passwords nor root. This was never tried in a cloud (README.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WrongUse(Exception):
 
 
 def user_data(user: str, keys: list[str]) -> dict[str, Any]:
-    """Return the user data; WrongUse if the account or a key is not one."""
+    """Return the user data; WrongUse if the account's name or a key is invalid."""
     if not _USER.fullmatch(user) or user == "root":
         raise WrongUse(f"{user!r} is no name of an account for the playbook")
     for key in keys:

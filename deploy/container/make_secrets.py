@@ -2,7 +2,7 @@
 
     python make_secrets.py FOLDER DASHBOARD
 
-DASHBOARD is a folder with those that the dashboard needs. Files that exist stay as they are. The
+The folder DASHBOARD gets copies of those that the dashboard needs. Existing files stay unchanged. The
 certificate is self-signed, for the names `store` and `localhost`.
 """
 
@@ -26,7 +26,7 @@ CHAIN, KEY = "store.pem", "store.key"
 
 
 def write(folder: Path, name: str, text: str) -> str:
-    """Write a file that only its owner can read, unless it exists; return what it holds."""
+    """Write a file that only its owner can read, unless it exists; return the file's content."""
     path = folder / name
     if not path.exists():
         files.write_secret(path, text)
@@ -76,7 +76,7 @@ def make(folder: Path) -> None:
     }
     if not (folder / CHAIN).exists():
         chain, key = certificate()
-        (folder / KEY).unlink(missing_ok=True)  # of a start that ended between both
+        (folder / KEY).unlink(missing_ok=True)  # left if an earlier start ended before CHAIN was written
         write(folder, KEY, key)
         write(folder, CHAIN, chain)
     # The worker is in the machine's network, where the store's name is not known.
@@ -89,7 +89,7 @@ def make(folder: Path) -> None:
 
 
 def make_for_dashboard(folder: Path, dashboard: Path) -> None:
-    """Copy the dashboard's secrets: the dashboard finds its folder under the path of `folder`."""
+    """Copy the dashboard's secrets. In its container, the copy is at the path of `folder`."""
     dashboard.mkdir(parents=True, exist_ok=True)
     for name in ("store_url", CHAIN):
         write(dashboard, name, (folder / name).read_text(encoding="utf-8"))

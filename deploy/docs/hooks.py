@@ -22,7 +22,7 @@ PROJECT = {
     "project/conduct.md": "CODE_OF_CONDUCT.md",
 }
 GENERATED = ("commands", "settings", "experiments", "metrics")
-# What a generated page is made from: a link to the source leads to the page.
+# Generated page -> its source file. A link to the source leads to the page.
 SOURCES = {
     "reference/settings.md": "firstflight/settings/sections.py",
     "reference/commands.md": "cli/main.py",

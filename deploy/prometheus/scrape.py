@@ -2,8 +2,9 @@
 
     FIRSTFLIGHT_SITE=FOLDER python -m deploy.prometheus.scrape [--ca FILE] >prometheus.yml
 
-Next to it belong alerts.yaml, and `firstflight_password`: /etc/firstflight/secrets/metrics_password of the
-centre. `--ca`: the certificate of the site's own authority. Exit status 0, or 2 with one sentence.
+Put alerts.yaml into the same folder, and `firstflight_password`, a copy of the centre's
+/etc/firstflight/secrets/metrics_password. `--ca`: the certificate of the site's own authority. Exit status 0,
+or 2 with one sentence.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python deploy/superset/load.py ASSETS PASSWORD_FILE
 
-Repeated at each start: an asset that is there is replaced, and what people made beside it stays.
+Runs at each start: it replaces the assets of the last start. Charts and dashboards that users made stay.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def address(store: ServerLocation) -> str:
 
 
 def keep(path: Path, text: str, *, again: bool = False) -> None:
-    """Write a secret that only this user reads; one that is there stays, unless `again`."""
+    """Write a secret that only this user can read. Without `again`, an existing one stays."""
     if again or not path.exists():
         files.write_secret(path, f"{text}\n")
 
@@ -72,7 +72,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 async def serve(folder: Path, port: int, host: str) -> int:
-    """Prepare Superset and serve it until a signal; return the exit status. UsageError if it cannot be."""
+    """Prepare Superset and serve it until a signal; return the exit status. UsageError if that fails."""
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     for signum, status in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
         asyncio.get_running_loop().add_signal_handler(signum, partial(_stop, stopped, status))
@@ -82,7 +82,7 @@ async def serve(folder: Path, port: int, host: str) -> int:
         located = await store.location(_SERVED_S)
         keep(folder / "store_url", address(located), again=True)
         say(f"preparing Superset in {folder} for the store {located.public_url}: a minute at the first start")
-        # Of an older version, an asset may be left that is made no more.
+        # An older version may have written an asset that no longer exists.
         shutil.rmtree(folder / "assets", ignore_errors=True)
         generated.write(folder / "assets", superset.files())
         loading = [python, str(HERE / "load.py"), str(folder / "assets"), str(folder / "admin_password")]
@@ -160,7 +160,7 @@ def say(line: str) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder and what is drawn once; UsageError if Superset's environment is not there."""
+    """Make the folder and, once, its random secrets; UsageError if Superset's environment is missing."""
     if not (ENVIRONMENT / "bin" / "gunicorn").exists():
         raise UsageError(f"{ENVIRONMENT} has no Superset: `make superset` installs it")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def prepare(folder: Path) -> None:
 
 
 def main() -> int:
-    """Start it; status and sentences as the module says."""
+    """Start Superset; the module's docstring describes the exit status."""
     parser = argparse.ArgumentParser(prog="python -m deploy.superset.start")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8088)
@@ -182,7 +182,7 @@ def main() -> int:
         if listening.needs_password(options.host):
             raise UsageError(
                 f"others can reach {options.host}, and Superset speaks plain HTTP: let it listen on loopback "
-                "and come by `ssh -L`"
+                "and connect by `ssh -L`"
             )
         folder = options.folder.absolute()
         prepare(folder)

@@ -55,7 +55,7 @@ SQLLAB_TIMEOUT = 120
 def DB_CONNECTION_MUTATOR(
     uri: URL, params: dict[str, Any], _username: str, _security_manager: Any, _source: Any
 ) -> tuple[URL, dict[str, Any]]:
-    """Give the store's address to connections with it: it is in a file, and not in Superset's database."""
+    """Replace the placeholder by the store's address, which is in a file and not in Superset's database."""
     if uri.host != _STORE:
         return uri, params
     store = make_url((_FOLDER / "store_url").read_text(encoding="utf-8").strip())

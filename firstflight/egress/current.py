@@ -87,9 +87,8 @@ class Current:
             self._files.append(_ListFile(Path(value), names_too=True))
         self._new: list[Range | str] = []
         for file in self._files:
-            file.read = file.looked = _version_of(
-                file.path
-            )  # before the content: later changes are read again
+            # The version is read before the content, so that a later change is noticed.
+            file.read = file.looked = _version_of(file.path)
             self._new += file.entries()
         # Block lists do not change, and a file that is not a regular file cannot be read twice.
         self._files = [file for file in self._files if file.names_too and file.read is not None]

@@ -94,8 +94,8 @@ class Targets(Section):
     @field_validator("crux_month")
     @classmethod
     def _is_not_in_future(cls, month: str | None, info: ValidationInfo) -> str | None:
-        is_given = (info.context or {}).get("check_files", True)
-        if month is not None and is_given and month > f"{latest_day():%Y%m}":
+        is_checked = (info.context or {}).get("check_files", True)
+        if month is not None and is_checked and month > f"{latest_day():%Y%m}":
             raise ValueError(f"{month} is in the future: choose a month that is over")
         return month
 

@@ -40,7 +40,8 @@ LAB_NETWORKS = tuple(
 
 # Queries per second to a resolver outside LAB_NETWORKS by default; the same in firstflight-resolve.
 RESOLVER_RATE = 200.0
-# Maximum queries by which firstflight-resolve checks, before it asks for a name, that a resolver answers.
+# Maximum number of queries that firstflight-resolve sends to check that a resolver answers, before it sends
+# queries for a name.
 CHECK_ATTEMPTS = 3
 
 

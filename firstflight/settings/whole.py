@@ -99,8 +99,8 @@ class Settings(Section):
         can_be_late = self.download.resolves_again and self.takes_turns and half_s <= longest_s
         if self.download.enabled and can_be_late:
             raise ValueError(
-                f"download.run_pause_s is {pause_s:g}, but to resolve a name again can take {longest_s:g} s, "
-                "so a vantage point's turn can end before: raise it, lower resolve.timeout_s or "
+                f"download.run_pause_s is {pause_s:g}, but resolving a name again can take {longest_s:g} s, "
+                "so a vantage point's turn can end first: raise it, lower resolve.timeout_s or "
                 "resolve.attempts, or set download.resolve_again = false"
             )
         if self.download.enabled and self.download.draw == "survey" and not self.tcp_options.enabled:

@@ -25,8 +25,9 @@ def next_line(
 ) -> bytes:
     """Return the next line with the line feed, or the rest if the other side closed the pipe.
 
-    `watch` is called first and then every `every_s` seconds while waiting, and may raise to stop. Raise
-    TimeoutError after `limit_s` seconds, and LineTooLong for a line of more than LONGEST bytes.
+    The other side must not write another line before this one was read. `watch` is called first and then
+    every `every_s` seconds while waiting, and may raise to stop. Raise TimeoutError after `limit_s` seconds,
+    and LineTooLong for a line of more than LONGEST bytes.
     """
     line = b""
     for chunk in _chunks(pipe, limit_s, watch, every_s):

@@ -156,7 +156,7 @@ class _Plan:
 
 
 class _Shared:
-    """Allocates IPv4 addresses to names; the first `shared` get a second name of the same stack."""
+    """Allocates IPv4 addresses to names; the first `shared` also serve a second name with the same stack."""
 
     def __init__(self, addresses: _Addresses, shared: int) -> None:
         self._addresses = addresses

@@ -37,9 +37,9 @@ def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, A
 
     `handshake` and `http3_response` hold the expected results of the handshake stage, by column, and
     `handshake_at_least` the shortest possible times (handshake_truth.py). Their certificates are in the
-    lab's state folder. A name without an address has one line; these, `ip`, `outcome`, `asn` and `cdn` are
-    then null. `ack_to_sh_us` is the declared delay of instant ACKs, null for other names. `epochs` lists the
-    epochs with this address in DNS.
+    lab's state folder. A name without an address has one line, in which all these and `ip`, `outcome`, `asn`
+    and `cdn` are null. `ack_to_sh_us` is the declared delay of instant ACKs, null for other names. `epochs`
+    lists the epochs with this address in DNS.
     """
     by_domain: dict[str, list[Endpoint | None]] = {}
     for declared in internet.endpoints:

@@ -23,7 +23,7 @@ def bucket(position: int, names: int) -> int:
 
 
 def origins(names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Return (origin, bucket) of each name; every tenth name also has its HTTP origin in a later bucket."""
+    """Return (origin, bucket) of each name; every tenth name also has its HTTP origin in the last bucket."""
     rows = []
     for position, name in enumerate(names):
         rows.append((f"https://{name}", bucket(position, len(names))))

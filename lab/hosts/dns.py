@@ -200,7 +200,10 @@ def expected_serials(folder: Path) -> dict[str, int]:
 
 
 def outdated(server: str, serials: Mapping[str, int]) -> set[str]:
-    """Return the zones that `server` does not serve with their expected serial; all the rest if silent."""
+    """Return the zones that `server` does not serve with their expected serial.
+
+    If the server does not answer, all zones that were not yet checked are among them.
+    """
     stale: set[str] = set()
     for number, (zone, serial) in enumerate(serials.items()):
         query = dns.message.make_query(f"{zone}.", dns.rdatatype.SOA)

@@ -112,7 +112,11 @@ def main() -> int:
         "--heartbeat", type=int, default=10, metavar="SECONDS", help="interval of the Edge workers"
     )
     parser.add_argument(
-        "--silence", type=int, default=60, metavar="SECONDS", help="after which a task counts as dead"
+        "--silence",
+        type=int,
+        default=60,
+        metavar="SECONDS",
+        help="time without heartbeat after which a task counts as dead",
     )
     parser.add_argument(
         "--vantage",

@@ -238,7 +238,7 @@ def centre_environment(site: SiteFolder) -> dict[str, str]:
         # tenth of a core.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{local}/execution/",
-        # Workers do not have it: their secret signs neither tokens of tasks nor logins.
+        # Workers do not have this key. Their own secret cannot sign tokens of tasks or logins.
         "AIRFLOW__API_AUTH__JWT_PRIVATE_KEY_PATH": str(site.secrets.signing_key),
         "AIRFLOW__CORE__FERNET_KEY_CMD": f"cat {site.secrets.fernet}",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",

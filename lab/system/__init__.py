@@ -1,1 +1,1 @@
-"""What the lab uses of Linux: programs, processes, namespaces, mounts, links."""
+"""The parts of Linux that the lab uses: programs, processes, namespaces, mounts, links."""

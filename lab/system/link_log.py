@@ -92,6 +92,6 @@ class LinkLog:
                 yield src, dst, packet.release_ns - packet.arrived_ns - (packet.wait_ns or 0)
 
     def lateness_ns(self) -> Iterator[int]:
-        """Return `late_ns` of every packet that was sent."""
+        """Yield `late_ns` of every packet that was sent."""
         for packets in self._flows.values():
             yield from (packet.late_ns for packet in packets if packet.late_ns is not None)

@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(path: str | Path, kind: int) -> None:
-    """Move this thread into the namespace at `path`; OSError if that is not allowed or not there."""
+    """Move this thread into the namespace at `path`; OSError if it does not exist or must not be entered."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.setns(fd, kind) != 0:

@@ -89,7 +89,7 @@ def _extra(run: Run, stage: str, day: str) -> dict[str, Any]:
 
 
 def _identity(run: Run, stage: str) -> str:
-    """Return the identity of a list, or of a crawl's list: Tranco's list id; of a table its hash."""
+    """Return the list id of a list or of a crawl's list (Tranco's), or the hash of a table."""
     report = run.report(stage)
     assert report is not None
     if stage != "as_data":

@@ -27,7 +27,9 @@ def published_by(dag: str, found: Iterable[Event]) -> list[Extra]:
 
 
 def newest(name: str, extras: Iterable[Extra], dag: str | None = None) -> Extra:
-    """Return the last event with the newest date. It need not be the last event, because of backfills.
+    """Return the event with the newest date; if several have that date, the last one.
+
+    After a backfill, the last event can have an older date.
 
     Events without a run or a date do not count.
     FirstflightError if the asset `name` was never published by `dag` (`None`: the DAG of the same name).

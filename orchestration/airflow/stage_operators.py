@@ -39,7 +39,7 @@ class FetchInputs(FirstflightOperator):
         self.run = run
 
     def execute(self, context: Context) -> str:
-        """Fetch the files that are not there yet."""
+        """Fetch the files that this machine does not have yet."""
         del context
         from orchestration.site import inputs
 
@@ -53,7 +53,7 @@ class FetchInputs(FirstflightOperator):
 class StageOperator(FirstflightOperator):
     """Runs a stage at a vantage point, or for a single shard, unless it is done.
 
-    `needs`: a stage without which this one must not start, if the trigger rule does not ensure that.
+    `needs`: a stage that must be done before this one starts, if the trigger rule does not ensure that.
     """
 
     template_fields: Sequence[str] = ("run", "repetition")

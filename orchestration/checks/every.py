@@ -20,7 +20,7 @@ class NotReady(FirstflightError):
 
 
 def of_doctor(settings: Settings, vantage: Vantage | None, *, centre: bool) -> Iterator[Finding]:
-    """Yield all findings about this machine as that vantage point, if any, and with `centre` as the centre.
+    """Yield all findings about this machine, as the given vantage point, as the centre, or as both.
 
     Without `centre`, the store is checked only if the environment names one.
 

@@ -46,14 +46,14 @@ def ok(name: str, text: str) -> Finding:
 
 
 def warning(name: str, text: str, cure: str) -> Finding:
-    """Return a finding that makes results worse or less certain."""
+    """Return a finding about a problem that makes results worse or less certain."""
     return Finding(name, CheckStatus.WARNING, text, cure)
 
 
 def failed(
     name: str, text: str, cure: str | None = None, exit_status: int = UsageError.exit_status
 ) -> Finding:
-    """Return a finding that prevents a measurement."""
+    """Return a finding about a problem that prevents a measurement."""
     return Finding(name, CheckStatus.FAILED, text, cure, exit_status)
 
 

@@ -128,7 +128,10 @@ def _ethtool(option: str, interface: str) -> str | None:
 
 
 def _missing_on_loopback() -> str | None:
-    """Send bytes from a socket to itself until both have stamps; return the direction that has no stamp."""
+    """Send bytes from a socket to itself until both directions have stamps.
+
+    Return which packets have no stamp after a second: received or sent ones; `None`: both have stamps.
+    """
     missing: str | None = "received packets"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPING, _FLAGS)

@@ -64,9 +64,9 @@ def reference(settings: Settings, *, may_send: bool) -> Finding | None:
 def resolver(settings: Settings, *, may_send: bool) -> Finding:
     """Query the resolver for the name servers of the root, if it may be contacted.
 
-    The rules for all contacts apply: the lists and the lab's addresses are respected, and an operator must
-    have a contact, except for networks in `probe.allow_net`. Loopback is no exception, because a stub
-    resolver there queries another resolver.
+    The rules for all packets apply: an address on a list or outside of the lab is not contacted, and
+    `campaign.contact` is required, except for networks in `probe.allow_net`. Loopback is no exception,
+    because a stub resolver there queries another resolver.
     """
     name = "resolver"
     try:
@@ -104,7 +104,7 @@ def _why_not(resolver_: Resolver, settings: Settings) -> str | None:
 
 def _unanswered(resolver_: Resolver) -> str | None:
     """Send the query; return the reason if there is no answer, else `None`."""
-    # Here, because most runs of a dry run or a campaign ask nothing.
+    # Imported here, because a check that may not send does not need them.
     import dns.exception
     import dns.message
 

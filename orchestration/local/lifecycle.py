@@ -54,7 +54,7 @@ async def _run_until_done(run: Run, kind: Callable[[Run, Console], LocalCampaign
             task.uncancel()
             how = "stopped" if run.layout.stop_file.exists() else "interrupted"
             write_state(run, how, ended_at=_now())
-            console.print_line(f"{how} in order; {campaign.resume_hint}")
+            console.print_line(f"{how} gracefully; {campaign.resume_hint}")
             return runner.EXIT_INTERRUPTED
         except FirstflightError as error:
             write_state(run, "failed", ended_at=_now(), message=str(error))

@@ -190,7 +190,7 @@ def _ports(requested: settings.Settings, point: SiteVantagePoint, ceilings: Ceil
                 tuple(map(int, ports.split("-"))) for ports in (point.scan_ports, point.watch_ports)
             ]
             if not any(low <= first and last <= high for low, high in ports_here):
-                yield f"the source ports are {first}-{last}, and not within scan_ports or watch_ports of here"
+                yield f"the source ports {first}-{last} are not within scan_ports or watch_ports here"
 
 
 def _maxima(

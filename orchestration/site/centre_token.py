@@ -38,7 +38,7 @@ def sign_optout(secret: str) -> str:
 
 
 def verify(secret: str, token: str, run: str) -> None:
-    """Check a token; Refused if it is not accepted."""
+    """Check a token; TokenRefused if it is not accepted."""
     import jwt
 
     try:

@@ -75,11 +75,11 @@ def optout_families(age_s: float | None) -> Iterator[Metric]:
     """Yield what a followed list permits; `age_s`: seconds since its confirmation, None if there is none."""
     yield _single_value(
         "optout_confirmed",
-        "1 if the centre has confirmed the opt-out list in the last minute; else 0, and nothing is sent.",
+        "1 if the centre confirmed the opt-out list in the last minute; else 0, and nothing is sent.",
         age_s is not None and age_s < current.SEND_FOR_S,
     )
     yield _single_value(
-        "optout_confirmation_age_seconds", "Time since the centre has confirmed the opt-out list.", age_s
+        "optout_confirmation_age_seconds", "Time since the centre confirmed the opt-out list.", age_s
     )
 
 

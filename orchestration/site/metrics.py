@@ -153,8 +153,8 @@ def _uploads(uploads: Sequence[pending_uploads.Upload], broken: Sequence[BrokenR
 
 def _stages(newest: Sequence[LastExecution]) -> Iterator[Metric]:
     running = _gauge("firstflight_stage_running", "1 if the stage runs now, else 0.")
-    failed = _gauge("firstflight_stage_failed", "1 if the stage has ended with an error, else 0.")
-    rows = _gauge("firstflight_stage_rows", "Rows that the stage wrote; of load, rows in the store.")
+    failed = _gauge("firstflight_stage_failed", "1 if the stage ended with an error, else 0.")
+    rows = _gauge("firstflight_stage_rows", "Rows that the stage wrote; for load, rows in the store.")
     records = _gauge("firstflight_stage_records", "Counts of the stage, by outcome or kind.", "outcome")
     for stage in newest:
         runs_now = any(stage.run.stage_is_running(report) for report in stage.reports)
@@ -171,7 +171,7 @@ def _stages(newest: Sequence[LastExecution]) -> Iterator[Metric]:
     yield from (running, failed, rows, records)
     yield _time(
         "firstflight_stage_end_timestamp_seconds",
-        "When the stage has ended, in seconds since 1970.",
+        "When the stage ended, in seconds since 1970.",
         [
             (stage.labels, max(ends))
             for stage in newest

@@ -97,7 +97,7 @@ class Offer(BaseModel):
                 raise ValueError(f"{name!a} is listed twice")
         total = sum(entry.bytes for entry in listed)
         if total > MAX_TOTAL_BYTES:
-            raise ValueError(f"they have {total} bytes, and at most {MAX_TOTAL_BYTES} are taken for a run")
+            raise ValueError(f"they have {total} bytes, and a run may have at most {MAX_TOTAL_BYTES}")
         return listed
 
 

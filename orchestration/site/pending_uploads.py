@@ -24,7 +24,7 @@ from orchestration.stages import RunPlan
 from store import location
 from store.errors import StoreHeld
 
-# The folder of runs that are being removed, among runs.
+# Runs that are being removed are in this folder, within the folder of runs.
 _ASIDE = "removed"
 # Captures, and the secrets of their TLS sessions.
 _CAPTURES = ("*.pcap", "*.keys")
@@ -87,7 +87,7 @@ def uploads(broken: list[BrokenRun]) -> Iterator[Upload]:
 def _finished(run: Run) -> Iterator[tuple[StageKey, StageReport]]:
     """Yield each key that has rows to load, with the report of the stage that shows it.
 
-    This is the main stage, if it has started. A stop may come before that: then it is another stage in
+    This is the main stage, if it has started. If the run was stopped before that, it is another stage in
     `stages.beginning` that is done.
     """
     main, *others = stages.names(stages.beginning(stages.plan_of(run)))

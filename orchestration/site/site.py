@@ -77,6 +77,10 @@ def _date(
     *,
     given: tuple[str, ...],
 ) -> None:
+    """Set a section's `date` to `day`, if its source `key` has dates and the file does not select one.
+
+    `dateless`: sources without dates. `given`: keys of the file that select a date.
+    """
     values = data.get(section, {})
     if values.get(key) not in (None, *dateless) and not any(name in values for name in given):
         values["date"] = day

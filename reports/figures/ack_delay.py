@@ -53,7 +53,10 @@ class Differences(PartWithFigures):
 
 
 def collect(store: Store, when: Mapping[str, str]) -> Differences:
-    """Collect both readings over all vantage points and days, one weight per probe; `when`: run and days."""
+    """Collect both readings over all vantage points and days; all probes weigh the same.
+
+    `when`: run, first and last day.
+    """
     curves, numbers = ask(store, "figure10", **when), ask(store, "figure10_numbers", **when)
     panels: dict[str, dict[str, list[cdf.Curve]]] = {
         way: {outcome: [] for outcome in OUTCOMES} for way in WAYS

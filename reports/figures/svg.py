@@ -28,7 +28,7 @@ ElementTree.register_namespace("", _SVG)
 FORMATS = ("svg", "png", "pdf")
 """Formats of files."""
 _DPI = 216
-"""Of a PNG: three pixels per CSS pixel."""
+"""Resolution of a PNG: three pixels per CSS pixel."""
 # No date and no version, so that equal figures are equal bytes.
 _METADATA: Mapping[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},

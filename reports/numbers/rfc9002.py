@@ -32,8 +32,8 @@ def first_pto(rtt_us: float) -> float:
 def evolution(rtt_us: float, delta_us: float, samples: int) -> tuple[list[float], list[float]]:
     """Return the PTO after each of `samples` samples, with and without an instant ACK.
 
-    Without an instant ACK the first answer is late by `delta_us`. All later samples are one RTT; with an
-    instant ACK, the first one is, too.
+    Without an instant ACK, the first sample is longer than one RTT by `delta_us`. All other samples are one
+    RTT.
     """
     later = [rtt_us] * (samples - 1)
     return list(pto_series([rtt_us, *later])), list(pto_series([rtt_us + delta_us, *later]))

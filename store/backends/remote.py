@@ -186,8 +186,9 @@ class ServerStore:
         try:
             self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
         except StoreError as error:
+            # A user who may only load gets ACCESS_DENIED; the database must then exist already.
             if error.code != ACCESS_DENIED:
-                raise  # a user who only loads: the database must be there
+                raise
 
     def _settings_of_a_reader(self) -> dict[str, object]:
         """Return the settings for reading; empty for a user who may not change settings."""

@@ -57,12 +57,14 @@ class ServerCounts:
         """Yield the families of metrics."""
         with self._lock:
             yield _gauge(
-                "start_time_seconds", "When it began to serve, in seconds since 1970.", self._began_s
+                "start_time_seconds", "When the server started, in seconds since 1970.", self._began_s
             )
             yield _gauge("connections", "Connections that are open.", self._open)
             yield _counter("accepted_connections", "Connections that were accepted.", self._connections)
             yield _counter(
-                "refused_clients", "Clients with a wrong password or database, or too many.", self._refused
+                "refused_clients",
+                "Clients refused because of the password, the database, or too many clients.",
+                self._refused,
             )
             queries = CounterMetricFamily(
                 "firstflight_store_queries", "Queries that have ended, by how they ended.", labels=["end"]

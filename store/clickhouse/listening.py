@@ -33,9 +33,9 @@ class Access:
         """Return whether the user may only load; Refusal unless user and password match."""
         if self.password is None:
             return False
-        if self.loader is not None and _are(hello, self.loader, self.loader_password):
+        if self.loader is not None and _matches(hello, self.loader, self.loader_password):
             return True
-        if not _are(hello, self.user, self.password):
+        if not _matches(hello, self.user, self.password):
             raise Refusal(
                 AUTHENTICATION_FAILED,
                 f"{hello.user}: Authentication failed: password is incorrect, or there is no such user.",
@@ -43,8 +43,8 @@ class Access:
         return False
 
 
-def _are(hello: Hello, user: str, password: str) -> bool:
-    """Compare in constant time, which reveals nothing about user and password."""
+def _matches(hello: Hello, user: str, password: str) -> bool:
+    """Return whether a client sent this user and password; the time of the comparison reveals neither."""
     same_user = hmac.compare_digest(hello.user.encode(), user.encode())
     return hmac.compare_digest(hello.password.encode(), password.encode()) and same_user
 

@@ -126,7 +126,7 @@ def _merging(slots: int) -> str:
     server = {"background_pool_size": threads, "background_merges_mutations_concurrency_ratio": 1}
     tables = {**_MERGE_TREE, "number_of_free_entries_in_pool_to_lower_max_size_of_merge": threads}
     if not slots:
-        # All parts are larger.
+        # Every part is larger than a byte, so nothing is merged.
         tables |= {f"max_bytes_to_merge_at_{space}_space_in_pool": 1 for space in ("min", "max")}
     return f"{_elements(server)}<merge_tree>{_elements(tables)}</merge_tree>"
 

@@ -122,22 +122,22 @@ class Export:
             with pq.ParquetWriter(hashed, kind.arrow_schema(), compression="zstd") as writer:
                 for unit in units:
                     try:
-                        there, kept_of_unit = self._unit(writer, kind, unit)
+                        rows_of_unit, kept_of_unit = self._unit(writer, kind, unit)
                     except UnicodeDecodeError as error:  # a loaded file may have any bytes
                         raise InputError(f"run {run}: some text of {kind.name} is not UTF-8") from error
-                    kept, removed = kept + kept_of_unit, removed + there - kept_of_unit
+                    kept, removed = kept + kept_of_unit, removed + rows_of_unit - kept_of_unit
         digest = hashed.sha256.hexdigest()
         self._sums[name] = digest
         return Written(name, run, kind.name, kept, hashed.size, digest, removed)
 
     def _unit(self, writer: pq.ParquetWriter, kind: records.Kind, unit: dict[str, object]) -> tuple[int, int]:
-        """Write a unit's rows; return how many there are, and how many were kept."""
-        there = kept = 0
+        """Write a unit's rows, except opted-out ones; return the number of all rows, and of written rows."""
+        read = kept = 0
         for table in rows.read(self._store, kind, unit):
             remaining = self._opted_out.without_opted_out(table, kind)
-            there, kept = there + table.num_rows, kept + remaining.num_rows
+            read, kept = read + table.num_rows, kept + remaining.num_rows
             writer.write_table(self._anonymiser.rows(remaining, kind) if self._anonymiser else remaining)
-        return there, kept
+        return read, kept
 
     def _describe(self, contents: Contents) -> None:
         for kind in contents.kinds:

@@ -26,13 +26,14 @@ MAX_PAGE_BYTES = 32 << 20
 MAX_OPEN_BYTES = 256 << 20
 """Bytes in a row group: each column's dictionary and largest page, and all lists."""
 MAX_PIECE_BYTES = 128 << 20
-"""Of the values that are decoded at a time."""
+"""Bytes of the values that are decoded at a time."""
 MAX_ROW_BYTES = 16 << 10
-"""Mean of the rows that are decoded at a time."""
+"""Bytes per row, as the mean of the rows that are decoded at a time."""
 MAX_FIXED_BYTES = 64
-"""Of a value of fixed length."""
+"""Bytes of a value of fixed length."""
 
-# A value is its predecessor's beginning and some more: 60,000 values of 1 MB fit into 100 kB.
+# This encoding stores only the end of a value that begins like the previous one, so 60,000 values of 1 MB fit
+# into 100 kB.
 _DELTA_BYTE_ARRAY = 7
 
 

@@ -226,7 +226,10 @@ def _load_each(
     *,
     replace: bool,
 ) -> Iterator[Result]:
-    """`written`: the SHA-256 that a stage's report gives for a file."""
+    """Load files one after the other and yield the results.
+
+    `written`: for a file that a stage wrote, the SHA-256 in the stage's report.
+    """
     for path in paths:
         result: Result
         try:

@@ -156,12 +156,14 @@ class Units:
 
     def remove(self) -> bool:
         """Delete the rows of the units from the store; return whether there were any."""
-        full = [self._is_part(unit) for unit in self._units]
-        full += [f"{self._is(unit)} AND {self._file.part.of_no_shard}" for unit in self._whole]
-        full = [condition for condition in full if self._count(condition)]
-        for condition in full:
+        conditions = [self._part_condition(unit) for unit in self._units]
+        conditions += [
+            f"{self._unit_condition(unit)} AND {self._file.part.of_no_shard}" for unit in self._whole
+        ]
+        conditions = [condition for condition in conditions if self._count(condition)]
+        for condition in conditions:
             self._store.execute(f"ALTER TABLE {self._rows} DELETE WHERE {condition}")
-        return bool(full)
+        return bool(conditions)
 
     def end(self, leases: Sequence[Lease]) -> int:
         """Check that the store has as many rows of the units as the file, and log them as loaded."""
@@ -174,7 +176,7 @@ class Units:
                 f"{self._file.path}: {self._file.rows} rows in the file, {in_store} in the store afterwards: "
                 "load it again"
             )
-        derived.renew(self._store, self._file.kind.name, [self._is(unit) for unit in self._units])
+        derived.renew(self._store, self._file.kind.name, [self._unit_condition(unit) for unit in self._units])
         for held in leases:
             held.confirm()
         self._log("loaded")
@@ -184,27 +186,29 @@ class Units:
         return in_store
 
     def _in_store(self, unit: Unit) -> int:
-        return self._count(self._is_part(unit))
+        return self._count(self._part_condition(unit))
 
     def _is_derived(self, unit: Unit) -> bool:
         """Return whether the derived tables cover the unit, with the rows of other parts."""
-        rows = self._content.rows[unit] if not self._file.part.name else self._count(self._is(unit))
-        return derived.complete(self._store, self._file.kind.name, self._is(unit), rows)
+        rows = (
+            self._content.rows[unit] if not self._file.part.name else self._count(self._unit_condition(unit))
+        )
+        return derived.complete(self._store, self._file.kind.name, self._unit_condition(unit), rows)
 
     def _count(self, condition: str) -> int:
         found = self._store.rows(f"SELECT count() AS n FROM {self._table} WHERE {condition}")
         return int(found[0]["n"])
 
-    def _is_part(self, unit: Unit) -> str:
+    def _part_condition(self, unit: Unit) -> str:
         """Return the SQL condition for the file's part of a unit's rows."""
         part = self._file.part
-        return self._is(unit) + ("" if part.shard.is_whole else f" AND {part.condition}")
+        return self._unit_condition(unit) + ("" if part.shard.is_whole else f" AND {part.condition}")
 
     def _named(self, unit: Unit) -> str:
         """Return the name of the file's part of a unit in the load log."""
         return unit_text((*unit, *self._file.part.name))
 
-    def _is(self, unit: Unit) -> str:
+    def _unit_condition(self, unit: Unit) -> str:
         """Return the SQL condition for a unit's rows. It has literals, because a mutation stores its text."""
         pairs = zip(self._file.kind.unit, unit, strict=True)
         return " AND ".join(f"{name} = {literal(value)}" for name, value in pairs)

@@ -39,7 +39,7 @@ _TYPE_PARTS = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|(?P<bracket>[()])|[\w\s,=.*+-]+|(?P<other>.)", re.DOTALL
 )
 _ELEMENT_NAME = re.compile(r"(`(?:[^`\\]|\\.)*`|\w+)\s+")
-_DICTIONARY_OF_ITS_OWN = 1 << 9
+_DICTIONARY_IN_BLOCK = 1 << 9
 _JSON_AS_TEXT = 1
 
 
@@ -188,7 +188,7 @@ class _LowCardinality(Layout):
     def end(self, window: BlockWindow, at: int, rows: int) -> int:
         while rows > 0:
             kind, at = window.uint64(at)
-            if not kind & _DICTIONARY_OF_ITS_OWN or kind & 0xFF > 3:
+            if not kind & _DICTIONARY_IN_BLOCK or kind & 0xFF > 3:
                 raise ProtocolError("a LowCardinality column has no dictionary in its block")
             values, at = window.uint64(at)
             at = self._inner.end(window, at, values)

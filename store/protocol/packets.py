@@ -98,7 +98,7 @@ class Query:
 
 @dataclass
 class QueryProgress:
-    """Rows and bytes read since the last progress packet."""
+    """Rows and bytes that a query has read, in all or since the last progress packet."""
 
     rows: int = 0
     bytes: int = 0

@@ -59,7 +59,7 @@ def refused_structure(engine: EngineSession, parsed: Parsed) -> str | None:
             continue
         arguments = parsed.arguments(number + 1)
         index, least = which
-        if len(arguments) < max(least, index + 1) or _is_text(parsed, arguments[0]):
+        if len(arguments) < max(least, index + 1) or _is_scalar_format(parsed, arguments[0]):
             continue
         given = arguments[index]
         token_of = parsed.at(given.start)
@@ -71,7 +71,7 @@ def refused_structure(engine: EngineSession, parsed: Parsed) -> str | None:
     return None
 
 
-def _is_text(parsed: Parsed, first: range) -> bool:
+def _is_scalar_format(parsed: Parsed, first: range) -> bool:
     """Return whether this is the scalar function `format`: its first argument is a template."""
     token = parsed.at(first.start)
     called = parsed.at(first.start - 2).text.lower()

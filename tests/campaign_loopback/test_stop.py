@@ -48,7 +48,7 @@ def test_a_stopped_loaded_and_resumed_run_has_every_row_once(world: CampaignWorl
     assert "stopped" in stop(world, run, engines)
     out, messages = campaign.communicate(timeout=PATIENCE_S)
     assert (campaign.returncode, out.splitlines()[-1]) == (130, run.name), messages
-    assert f"stopped in order; continue with: firstflight campaign run --resume {run.name}" in messages
+    assert f"stopped gracefully; continue with: firstflight campaign run --resume {run.name}" in messages
 
     entry = json.loads(world.firstflight("runs", "--format", "jsonl", run.name).stdout)
     assert entry["state"] == "stopped"

@@ -53,5 +53,5 @@ def test_a_server_that_does_not_start_is_no_other_process(
     place: EmbeddedLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_START_S", 0.0)
-    with pytest.raises(NoAnswer, match=f"the server of the store in {place.path} starts: try again later"):
+    with pytest.raises(NoAnswer, match=f"the store in {place.path} is being started: try again later"):
         asyncio.run(located())

@@ -207,7 +207,7 @@ def test_resolving_again_ends_in_the_same_turn(
         load(folder, text, *overrides)
         return
     (line,) = faults(folder, text, *overrides)
-    assert "download.run_pause_s is 22, but to resolve a name again can take 24 s" in line
+    assert "download.run_pause_s is 22, but resolving a name again can take 24 s" in line
 
 
 def test_a_dry_run_counts_dns_queries_of_a_turn(folder: Path) -> None:

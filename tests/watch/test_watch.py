@@ -213,7 +213,7 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: CampaignW
     world.firstflight("runs", "stop", run.name)
     _, messages = watch.communicate(timeout=PATIENCE_S)
     assert watch.returncode == 130, messages
-    assert "stopped in order" in messages
+    assert "stopped gracefully" in messages
     assert json.loads(world.firstflight("runs", "--format", "jsonl", run.name).stdout)["state"] == "stopped"
 
     slots = check_slots(run, "east", 1, 600)

@@ -1,4 +1,4 @@
-//! Origins by prefix, and counts. Each RIB record yields an origin or increments a count.  Only the record's first
+//! Origins by prefix, and counts. Each RIB record yields an origin or increments a count. Only the record's first
 //! route counts: the route of the RIB's first peer or, with additional paths, the first route in the table. If a prefix
 //! occurs twice, in one table or in two, its first record with an origin counts.
 

@@ -24,7 +24,7 @@ class AnswerConfig(BaseModel):
     status: int
     headers: list[tuple[str, str]]
     delay_us: int | None = None
-    body_bytes: int = Field(default=0, ge=0)  # of content, which is zeros; 0: only the header section
+    body_bytes: int = Field(default=0, ge=0)  # bytes of content, all zero; 0: only the header section
 
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:

@@ -3,8 +3,8 @@
 docs/reference/lab-hosts.md describes the file. The modes are as in lab/stacks/quiche/README.md, but
 aioquic's instant ACK is a small datagram, and all endpoints of an address send Retry packets or none does.
 With an empty `alpn`, the server selects no protocol. With `hq-interop`, it uses HTTP/0.9 and answers every
-request with the content, or with an empty line without content. It prints `READY` when every address is
-bound and runs until killed. It writes a qlog file of each connection into the folder QLOGDIR, if the
+request with the content, or with an empty line if there is no content. It prints `READY` when every address
+is bound and runs until killed. It writes a qlog file of each connection into the folder QLOGDIR, if the
 environment sets it.
 """
 
@@ -69,7 +69,7 @@ class HeldProtocol(QuicConnectionProtocol):
 
     @property
     def answers(self) -> bool:
-        """Choose the endpoint from the complete ClientHello, and answer."""
+        """Whether the ClientHello is complete: the endpoint is chosen then."""
         return self._chosen
 
     def quic_event_received(self, event: QuicEvent) -> None:

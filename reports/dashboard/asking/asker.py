@@ -26,7 +26,7 @@ _AT_ONCE, _OWN_AT_ONCE = 2, 1
 # How long a question waits in the queue, at least.
 _QUEUE_S = 20.0
 # Additional time for starting a process and for its queries about the schema.
-_BESIDE_S = 20
+_EXTRA_S = 20
 # A process exits after this number of questions, so that its engine's memory cannot grow for weeks.
 _QUESTIONS_EACH = 2000
 
@@ -102,7 +102,7 @@ class Asker:
     async def _ask(self, worker: _Worker, question: Question) -> bytes:
         is_complete = False
         try:
-            async with asyncio.timeout(self.limits.seconds + _BESIDE_S):
+            async with asyncio.timeout(self.limits.seconds + _EXTRA_S):
                 head, content = await worker.ask(question, self.limits)
             is_complete = True
         except TimeoutError:

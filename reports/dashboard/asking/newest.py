@@ -33,7 +33,7 @@ class StoreState:
     tables: frozenset[str] = frozenset()
     """The tables with rows: watch, downloads, handshakes."""
     days: Mapping[str, tuple[date, date]] = field(default_factory=dict)
-    """Their first and last days, from the load log."""
+    """For each of these names, the first and last day with rows, from the load log."""
     rolled_up: bool = False
     """Whether the roll-ups contained all probes at the time of `stamp`."""
 

@@ -93,7 +93,7 @@ class ServedStore:
                     by = f"process {holder}: try again when it has exited"
                     raise NoAnswer("busy", f"the store in {place.path} is in use by {by}")
                 if now() >= self._started_at + _START_S:
-                    raise NoAnswer("busy", f"the server of the store in {place.path} starts: try again later")
+                    raise NoAnswer("busy", f"the store in {place.path} is being started: try again later")
             await asyncio.sleep(_LOOK_S)
 
     async def _start(self, place: EmbeddedLocation) -> None:

@@ -87,6 +87,6 @@ class _Rows(Collector):
         yield probes
 
 
-def _seconds(duration: str) -> float:
+def _seconds(time_text: str) -> float:
     """Return the seconds since 1970 of a time (UTC) as the store writes it, with nanoseconds."""
-    return datetime.fromisoformat(duration[:26]).replace(tzinfo=UTC).timestamp()
+    return datetime.fromisoformat(time_text[:26]).replace(tzinfo=UTC).timestamp()

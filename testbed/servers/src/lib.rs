@@ -1,7 +1,7 @@
-//! Shared code of the testbed's servers in Rust. A server takes the lab's configuration (docs/reference/lab-hosts.md) with one
-//! endpoint, and prints `READY` when it listens. With `mode` `iack` it sends an ACK immediately and everything else
-//! `delay_us` after the complete ClientHello. With `wait` it sends nothing until then. It keeps handling other events
-//! during the delay.
+//! Shared code of the testbed's servers in Rust. A server takes the lab's configuration
+//! (docs/reference/lab-hosts.md) with one endpoint, and prints `READY` when it listens. With `mode` `iack` it sends an
+//! ACK immediately and everything else `delay_us` after the complete ClientHello. With `wait` it sends nothing until
+//! then. It keeps handling other events during the delay.
 //!
 //! | module | |
 //! | --- | --- |

@@ -276,7 +276,7 @@ def _asking(changes: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
         ({"resolve": {"resolvers": ["9.9.9.9#22"]}}, "not 22"),
         ({"resolve": {"resolver": "169.254.169.254"}}, "169.254.169.254 is in a private network"),
         ({"resolve": {"resolvers": ["10.0.0.1,weight=2"]}}, "10.0.0.1 is in a private network"),
-        ({"vantage": {"ports": "1024-1100"}}, "source ports are 1024-1100"),
+        ({"vantage": {"ports": "1024-1100"}}, "the source ports 1024-1100 are not within"),
         ({"vantage": {"rate": 100_000}}, "rate of probes is 100000"),
         ({"vantage": {"rate": None}, "probe": {"rate": 100_000}}, "rate of probes is 100000"),
         ({"probe": {"per_address_rate": 0}}, "per_address_rate is 0"),
@@ -454,7 +454,7 @@ def test_files_of_terabytes_are_refused(world: CentreWorld, files: int) -> None:
     """1,000 files of 4 GiB each were a permitted list."""
     listing = copy.deepcopy(world.listing)
     listing["files"] = [{"name": f"lists/{n}", "bytes": 4 << 30, "sha256": f"{n:064x}"} for n in range(files)]
-    with pytest.raises(BadOffer, match="at most 8589934592 are taken for a run"):
+    with pytest.raises(BadOffer, match="a run may have at most 8589934592"):
         world.fetch(world.answer(listing, {}))
     assert not world.around.exists()
 

@@ -316,8 +316,8 @@ def test_the_inventory_is_the_one_truth(tmp_path: Path) -> None:
         (VANTAGE.replace("measurements.example.org", "[2001:db8::1]"), "192.0.2.0/24", "not an address"),
         (VANTAGE, "192.0.2.1/24", "without host bits"),
         (VANTAGE, "office", "is no network"),
-        (VANTAGE, "0.0.0.0/0", "is everybody"),
-        (VANTAGE, "::/0", "is everybody"),
+        (VANTAGE, "0.0.0.0/0", "allows everybody"),
+        (VANTAGE, "::/0", "allows everybody"),
     ],
 )
 def test_faults_are_one_sentence(tmp_path: Path, text: str, ssh_from: str, shown: str) -> None:

@@ -13,8 +13,7 @@ pub struct Response {
     pub status: u16,
     /// The header section without `:status`. The size includes `:status`.
     ///
-    /// Connection-specific fields of HTTP/1.1 are kept: servers send them, and the user of the row decides about
-    /// them.
+    /// Connection-specific fields of HTTP/1.1 are kept, because servers send them. The caller decides what they mean.
     pub fields: FieldSection,
 }
 

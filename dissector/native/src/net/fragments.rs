@@ -112,7 +112,7 @@ impl Fragments {
 }
 
 impl Partial {
-    /// Whether the fragment is consistent with the others; a copy is.
+    /// Adds the fragment. Returns whether it is consistent with the others, as a copy of one is.
     fn put(&mut self, fragment: &Fragment<'_>, end: usize) -> bool {
         if !fragment.more {
             if self.end.is_some_and(|known| known != end) {

@@ -159,7 +159,7 @@ impl Limits {
         }
     }
 
-    /// A packet of the server without data arrived. Frees what the server has learnt before this echo.
+    /// A packet of the server without data arrived. By this echo, the server knows all earlier permissions.
     pub fn heard(&mut self, echo: u32) {
         // An echo of a packet that the client has not sent says nothing.
         if self

@@ -23,7 +23,7 @@ pub(super) struct CountOnly {
     server: Counted,
     /// Some lengths are derived from the captured bytes.
     is_guessed: bool,
-    /// There are such counts.
+    /// Whether a datagram was counted since then.
     has_counts: bool,
     /// Only counters can change, except by an Initial, a Retry or a Version Negotiation packet.
     is_active: bool,

@@ -30,9 +30,9 @@ pub struct Exchange {
     client_ttl: Option<u8>,
     server_ttl: Option<u8>,
     last_client_ns: Packed,
-    /// From the client's datagram to the server's first one after it.
+    /// Time from the client's datagram to the server's first one after it.
     server_waited_ns: Packed,
-    /// From the ServerHello to the client's next datagram.
+    /// Time from the ServerHello to the client's next datagram.
     client_waited_ns: Packed,
     is_validated: bool,
     /// The capture cut a datagram that may hold the client's first Handshake packet.
@@ -40,7 +40,7 @@ pub struct Exchange {
     /// UDP payload up to the client's first Handshake packet.
     pub client_bytes: u64,
     pub server_bytes: u64,
-    /// Highest share of the two at any time.
+    /// Highest ratio of `server_bytes` to `client_bytes` at any time.
     highest: f64,
 }
 

@@ -24,9 +24,9 @@ struct Passed {
 pub struct Flights {
     /// The CRYPTO bytes that the client's Initials carried.
     crypto: Pieces,
-    /// The client's last Initial with such bytes for the first time.
+    /// Time of the client's last Initial with new CRYPTO bytes.
     new_ns: Packed,
-    /// From that to the next ack-eliciting Initial, if no datagram of the server arrived before.
+    /// Time from `new_ns` to the next ack-eliciting Initial, if no datagram of the server arrived before.
     pub default_pto_ns: Option<i64>,
     /// Ack-eliciting Initials of the client after the server's first ACK and before its ServerHello.
     pub probes: u32,
@@ -39,7 +39,7 @@ pub struct Flights {
     passed: Vec<Passed>,
     /// The client's CRYPTO bytes are in too many pieces to recognize all repetitions.
     pub is_scattered: bool,
-    /// The datagram of `passed` with that packet.
+    /// Index in `passed` of the datagram with the client's first Handshake packet.
     validates: Option<usize>,
     is_over: bool,
 }

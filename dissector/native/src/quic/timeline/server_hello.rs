@@ -16,7 +16,7 @@ pub(super) enum Found {
     FirstByte,
     /// The message is a HelloRetryRequest. The first byte may have been reported before.
     HelloRetry,
-    /// It is neither.
+    /// The message is neither a ServerHello nor a HelloRetryRequest.
     Other,
 }
 

@@ -28,7 +28,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 struct Prefix {
     free_at: Mono,
-    /// A planned probe took the last share. The next share is for the waiting targets.
+    /// A planned probe took the most recent share, so the next one is for the waiting targets.
     planned_last: bool,
     /// (time from which the address is free, address). Only addresses with waiting targets are included.
     waiting: BinaryHeap<Reverse<(Mono, IpAddr)>>,

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM. After the first signal the run stops in order; after the second it stops immediately.
+//! SIGINT and SIGTERM. After the first signal the run stops gracefully; after the second it stops immediately.
 
 use std::io;
 use std::sync::Arc;

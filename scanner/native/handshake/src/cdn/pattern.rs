@@ -3,7 +3,8 @@
 /// Maximum number of characters in a value that are compared.
 pub const MOST_VALUE: usize = 4096;
 
-/// What may surround a value (RFC 9110 5.6.3). Other spaces belong to it, because libraries differ in them.
+/// Characters that may surround a value (RFC 9110 5.6.3). Other spaces belong to the value, because libraries disagree
+/// about them.
 pub const BLANKS: [char; 2] = [' ', '\t'];
 
 /// A pattern in which `*` matches any text. Comparisons ignore case.

@@ -6,7 +6,7 @@
 //! end                                                 no more planned probes
 //! ```
 //!
-//! Input that stops without `end` means that the feeding program has died. The run then stops in order.
+//! Input that stops without `end` means that the feeding program has died. The run then stops gracefully.
 
 use std::io::BufRead;
 use std::net::IpAddr;

@@ -10,7 +10,7 @@ use crate::input::targets::TargetList;
 
 /// Number of ports per family and source address if no range is given.
 const COUNT: usize = 16;
-/// First port tried. It is above the range from which Linux chooses ports by default.
+/// Lowest port tried. It is above the range from which Linux chooses ports by default.
 const FIRST: u16 = 61_000;
 
 /// All ports of a run.
