@@ -41,7 +41,7 @@ class Group:
 GROUPS = {
     "drawn": Group(
         "all cases of kills at random times; `make test` runs a sample of them",
-        (*PYTEST, "-n", "3", "-m", "drawn"),
+        (*PYTEST, "-n", "3", "-m", "drawn and not testbed"),
         {drawn.ALL: "1"},
     ),
     "timing": Group(
@@ -63,7 +63,7 @@ GROUPS = {
         "a stage and a query, added to a copy of the tree as docs/extending.md says",
         (*PYTEST, "-m", "recipes", "tests/recipes"),
     ),
-    "testbed": Group("the tests in simulated time", ("make", "testbed-test")),
+    "testbed": Group("all tests in simulated time", ("make", "testbed-test"), {drawn.ALL: "1"}),
     "superset": Group("Superset with its generated assets", ("make", "superset-test")),
     "cloud": Group("OpenTofu and cloud-init on deploy/cloud", ("make", "cloud-test")),
     "dist": Group("the output of `make dist`, installed without network or compilers", ("make", "dist-test")),

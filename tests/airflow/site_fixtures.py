@@ -135,11 +135,8 @@ class AirflowScan:
 
 
 @pytest.fixture(scope="module")
-def watched(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
-    """A manually triggered DAG run of cdn_watch with a short period.
-
-    The period begins after two minutes: on a busy machine, a task may start a minute late.
-    """
+def watch_dag(site: RunningSite, first_tries: dict[str, FirstTry]) -> None:
+    """cdn_watch, unpaused and without a running DAG run."""
     del first_tries
     site.pause("cdn_watch", False)
 
@@ -150,6 +147,15 @@ def watched(site: RunningSite, first_tries: dict[str, FirstTry]) -> str:
     wait_for(lambda: bool(scheduled()), 60, lambda: runs_of(site, "cdn_watch"))
     for run in scheduled():
         site.mark_failed("cdn_watch", run)
+
+
+@pytest.fixture(scope="module")
+def watched(site: RunningSite, watch_dag: None) -> str:
+    """A manually triggered DAG run of cdn_watch with a short period.
+
+    The period begins after two minutes: on a busy machine, a task may start a minute late.
+    """
+    del watch_dag
     return trigger_watch(site, WATCHING, begins_after_s=120)
 
 

@@ -44,6 +44,7 @@ from tests.airflow.site_fixtures import first_tries as first_tries
 from tests.airflow.site_fixtures import scan as scan
 from tests.airflow.site_fixtures import site as site
 from tests.airflow.site_fixtures import stolen as stolen
+from tests.airflow.site_fixtures import watch_dag as watch_dag
 from tests.airflow.site_fixtures import watched as watched
 from tests.airflow.stolen_secret import Request, edge, execution, inputs, send, signed
 from tests.browser import Browser
@@ -461,6 +462,7 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: RunningSite) -> N
     assert report["missing"] == [] and report["rows"] == dict.fromkeys(VANTAGES, len(FILES))
 
 
+@pytest.mark.usefixtures("watch_dag")
 def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(site: RunningSite) -> None:
     """The DAG is paused in the middle, the centre is killed with its database, the store refuses logins,
     and a vantage point is down."""
