@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Repeats the tests that depend on a clock (docs/design/0013), beside busy loops of the same priority.
-# Usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]. One line a round; the output of a failed one follows it, and what its
-# tests wrote is kept in a folder, which is named.
-# ABREAST rounds run at a time (1). Each has separate namespaces and adds load for the others.
+# Repeats the tests that depend on a clock (docs/design/0013), while LOOPS busy loops run at the same priority.
+# Usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]
+# Prints a line for each round. For a failed round, it also prints the output and the folder with the tests' files.
+# ABREAST (1) rounds run concurrently. Each has separate namespaces and adds load for the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage="usage: deploy/repeat_timing.sh ROUNDS LOOPS [ABREAST]"
@@ -18,7 +18,7 @@ end() {
 }
 trap end EXIT
 trap 'exit 130' INT TERM
-# Does every ABREAST-th round from number $1 on, and returns how many of them failed.
+# Runs every ABREAST-th round, starting with round $1; returns the number of failed rounds.
 stream() {
     local round status failures=0 output=$folder/$1.out
     for round in $(seq "$1" "$abreast" "$rounds"); do
@@ -33,7 +33,7 @@ stream() {
             failures=$((failures + 1))
             cat "$output"
             [ ! -d "$folder/$round" ] || mv "$folder/$round" "$kept/"
-            echo "round $round: what its tests wrote is in $kept/$round"
+            echo "round $round: the tests' files are in $kept/$round"
         fi
         rm -rf "${folder:?}/$round" || true
     done

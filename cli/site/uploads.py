@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
@@ -81,7 +80,6 @@ def clean(keep_days: float, keep_captures_days: float | None) -> None:
         count, size = pending_uploads.remove_captures(keep_captures_days)
         terminal.echo(f"{count} captures and key logs removed, {size} bytes", err=True)
     _refuse(broken)
-    sys.exit(0)
 
 
 def _refuse(broken: Sequence[FirstflightError]) -> None:

@@ -43,7 +43,7 @@ def _read(target_list: TargetList) -> tuple[str, ...]:
     first = [target.domain for target in islice(target_list.targets, FIRST)]
     lines = [_first_names(first, len(target_list.targets) > len(first))]
     if target_list.duplicates:
-        lines.append(f"names that are there twice: {target_list.duplicates}")
+        lines.append(f"duplicate names: {target_list.duplicates}")
     if target_list.rejected:
         lines.append(f"rejected lines: {len(target_list.rejected)} of {target_list.lines}")
         lines += [

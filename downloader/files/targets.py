@@ -116,7 +116,7 @@ def read(path: Path) -> Iterator[Target | RejectedLine]:
                     continue
                 name = (target.domain, target.ip)
                 if name in known:
-                    yield RejectedLine(line, f"{target.domain} at {target.ip or 'no address'} is there twice")
+                    yield RejectedLine(line, f"{target.domain} at {target.ip or 'no address'} appears twice")
                     continue
                 known.add(name)
                 yield target

@@ -324,4 +324,4 @@ def test_rejected_lines_are_named(world: DownloadWorld, tmp_path: Path) -> None:
     assert [row["outcome"] for row in found] == ["done", "done"]
     lines = [line for line in done.stderr.splitlines() if line.startswith("line ")]
     assert [line.partition(":")[0] for line in lines] == ["line 3", "line 4", "line 5"]
-    assert "is there twice" in lines[2]
+    assert "appears twice" in lines[2]

@@ -134,7 +134,7 @@ def test_unknown_amounts_are_unknown(folder: Path) -> None:
         (
             "a.test\nhttps://b.test/x\na.test\n",
             [
-                "names that are there twice: 1",
+                "duplicate names: 1",
                 "rejected lines: 1 of 3",
                 "  line 2: 'https://b.test/x' is a URL or a path, not a name; write only the host's name",
             ],

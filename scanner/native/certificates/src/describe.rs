@@ -164,7 +164,7 @@ fn extensions(found: &mut Certificate, extensions: &[u8], marks: &mut Vec<String
         match count[which] {
             1 => {}
             2 => {
-                marks.push(format!("{called} are there twice"));
+                marks.push(format!("{called} appear twice"));
                 continue;
             }
             _ => continue,
@@ -174,7 +174,7 @@ fn extensions(found: &mut Certificate, extensions: &[u8], marks: &mut Vec<String
                 let (json, left_out) = alternative_names::json(&list.general_names);
                 found.sans = json;
                 if left_out > 0 {
-                    marks.push(format!("{left_out} {called} are left out"));
+                    marks.push(format!("{left_out} {called} are omitted"));
                 }
             }
             ParsedExtension::BasicConstraints(constraints) => found.is_ca = constraints.ca,

@@ -182,7 +182,7 @@ fn an_extension_counts_once() {
     let mut of = parameters("a.example");
     of.custom_extensions = vec![timestamps(1), timestamps(2), timestamps(3)];
     let found = described(of);
-    let mark = "signed certificate timestamps are there twice".to_owned();
+    let mark = "signed certificate timestamps appear twice".to_owned();
     assert_eq!((found.scts, found.error), (Some(1), Some(mark)));
 }
 
@@ -210,7 +210,7 @@ fn large_numbers() {
     let mut of = parameters("a.example");
     of.subject_alt_names = CertificateParams::new(names).unwrap().subject_alt_names;
     let found = described(of);
-    let mark = "500 subject alternative names are left out";
+    let mark = "500 subject alternative names are omitted";
     assert_eq!(found.error.as_deref(), Some(mark));
     let kept: Vec<String> = serde_json::from_str(&found.sans).unwrap();
     assert_eq!((kept.len(), kept[999].as_str()), (1000, "n999.example"));
