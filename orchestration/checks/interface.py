@@ -70,7 +70,9 @@ def stamps(vantage: Vantage) -> Finding:
     try:
         missing = _missing_on_loopback()
     except OSError as error:
-        return failed(name, f"this kernel gives no time stamps ({error.strerror or error})", "use Linux 5.10 or later")
+        return failed(
+            name, f"this kernel gives no time stamps ({error.strerror or error})", "use Linux 5.10 or later"
+        )
     if missing:
         return failed(
             name,
