@@ -143,8 +143,8 @@ hashes: setup ## After a change of requirements*.txt, write deploy/hashes, which
 
 # As in `make dist`.
 bench: export CARGO_PROFILE_RELEASE_LTO := thin
-bench: setup ## Measure speed and size, and print how each was measured.
-	.venv/bin/python -m bench
+bench: setup ## Measure speed and size, and print how each was measured; ARGS="campaign --names N" measures one part.
+	.venv/bin/python -m bench $(ARGS)
 
 format: ## Format all code.
 	.venv/bin/ruff check --fix .
