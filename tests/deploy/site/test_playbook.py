@@ -224,10 +224,10 @@ def test_each_play_gives_the_roles_of_the_database_their_rights() -> None:
 # list afterwards. If the last is null, the play refuses to run.
 ENTRY = "192.0.2.1\n"
 CENTRES: dict[str, tuple[str | None, dict[str, str | None], str, str | None]] = {
-    "new": (None, {"a": None, "b": ""}, "false", "# Who"),
+    "new": (None, {"a": None, "b": ""}, "false", "# Opt-outs"),
     "lost": (None, {"a": None, "b": ENTRY}, "false", None),
     "unknown": (None, {"a": None, "away": None}, "false", None),
-    "confirmed": (None, {"a": ENTRY, "away": None}, "true", "# Who"),
+    "confirmed": (None, {"a": ENTRY, "away": None}, "true", "# Opt-outs"),
     "restored": (ENTRY, {"a": f"{ENTRY}192.0.2.2\n", "away": None}, "false", ENTRY),
 }
 
