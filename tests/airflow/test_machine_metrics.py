@@ -109,7 +109,7 @@ def test_a_backup_counts_once_it_was_restored(tmp_path: Path) -> None:
     assert found["backups", "settings"] == 1 and found["backup_bytes", "settings"] > 0
     assert began.timestamp() <= found["backup_timestamp_seconds", "settings"] <= datetime.now(UTC).timestamp()
     assert ("backup_timestamp_seconds", "airflow") not in found
-    # What is not finished is removed, and of the finished ones the oldest.
+    # Unfinished backups and the oldest finished ones are removed.
     (old,) = backup.backups(tmp_path / "backups", "settings")
     for days in (3, 4):
         old.with_name(f"{backup.started_at(old) - timedelta(days=days):%Y%m%dT%H%M%SZ}").mkdir()
@@ -118,7 +118,7 @@ def test_a_backup_counts_once_it_was_restored(tmp_path: Path) -> None:
     old.rename(day_before)
     make(lambda place: backup.check_settings(place, [secret.parent]))
     assert len(backup.backups(tmp_path / "backups", "settings")) == 2
-    # Who lists them finds their sizes, and reads nothing else.
+    # Other users can read the sizes of backups, and nothing else.
     kept = list((tmp_path / "backups" / "settings").iterdir())
     modes = {path.suffix: path.stat().st_mode & 0o777 for path in kept}
     assert len(kept) == 4 and modes == {"": 0o700, ".bytes": 0o644}
@@ -135,7 +135,7 @@ ANSWER = {
 
 @pytest.fixture
 def api_server() -> Iterator[str]:
-    """What answers as Airflow does."""
+    """A server that answers like Airflow."""
 
     class HealthHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -253,7 +253,7 @@ def test_captures_are_kept_for_fewer_days_than_rows(place: Path) -> None:
     )
     assert done.returncode == 0 and "3 captures and key logs removed, 15 bytes" in done.stderr, done.stderr
     assert [path.exists() for run in captures for path in captures[run]] == [False] * 3 + [True] * 6
-    # What is loaded stays loaded, and is there to be loaded again.
+    # Loaded parts stay loaded, and their files stay, so they can be loaded again.
     assert [part.loaded for part in pending_uploads.uploads([])] == [True, True, False]
     assert old.layout.quic_probe(old.key("hamburg", 1)).is_file()
 

@@ -154,7 +154,7 @@ def test_a_resolver_that_is_gone_makes_no_name_fail(silent: int, found: list[str
     ],
 )
 def test_an_alias_of_a_name_on_a_list_is_blocked(listed: str, why: str | None, tmp_path: Path) -> None:
-    """Who has opted out is contacted by no other name, either."""
+    """A host that has opted out is not contacted by another name, either."""
     optout = tmp_path / "optout.conf"
     optout.write_text(f"{listed}\n")
 

@@ -20,7 +20,7 @@ from tests.rules.policies import Lists
 CASES: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("policies.json").read_text(encoding="utf-8")
 )
-# What each program says for a reason. Python does not tell the lists apart, and gives a range no name.
+# The text of each program for a reason. Python does not tell the lists apart, and gives a range no name.
 REASONS = {
     "address on the block list": "its address is on a list",
     "address on the opt-out list": "its address is on a list",

@@ -12,7 +12,7 @@ from firstflight.system import children
 from firstflight.system.reporting import busy
 from firstflight.system.reporting.progress import FILE_EVERY_S, Progress
 
-# What such a process waits for when it does not compute.
+# The reason that such a process gives while it waits for data from the disk.
 DISK = "reading"
 
 

@@ -156,7 +156,7 @@ def layout(
             "/execution/task-reschedules/a/start_date",
             *["centre /execution/task-reschedules/a/start_date"] * 2,
         ),
-        # What no task of a vantage point needs, whoever has a task's token.
+        # No task of a vantage point needs these paths, so even a task's token opens none of them.
         ("/execution/", None, None),
         ("/execution/variables/keys", None, None),
         ("/execution/xcoms/../variables/keys", None, None),

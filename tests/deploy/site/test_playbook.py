@@ -169,7 +169,7 @@ def test_a_missing_certificate_is_refused_before_any_change(
 
 
 def test_metrics_and_acme_end_with_their_settings() -> None:
-    """What they write is removed: a server with an old password, a hook that replaces other certificates."""
+    """Their files are removed: a server with an old password, a hook that replaces other certificates."""
     assert changed(tasks_of("metrics", "absent"), "absent") == changed(tasks_of("metrics", "serve"), "file")
     assert changed(tasks_of("common", "no_acme"), "absent") == changed(tasks_of("common", "acme"), "file")
     chosen = {

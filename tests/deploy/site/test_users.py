@@ -132,7 +132,7 @@ def faults(folder: Path) -> list[str]:
                 readers[secret].add(part)
         if part == KEEPS_ALL:
             found += [f"{part} reads {place}" for place in sorted(NOT_KEPT - closed)]
-        # What a unit names is what it gets, under the same name.
+        # A unit gets exactly the credentials that it names, under the same names.
         named = " ".join(
             word for key in ("ExecStart", "ExecStartPre", "Environment") for word in unit.get(key, [])
         )
