@@ -254,7 +254,7 @@ def test_settings_of_servers_are_known_to_the_engine(render: ModuleType, tmp_pat
         ("[[server]]\nhost = 'a'\n[[server]]\nhost = 'b'\n", "are a cluster"),
         ("[[server]]\nhost = 'a'\n[[server]]\nhost = 'a'\n", "named twice"),
         ("[[server]]\nhost = 'a b'\n", "is no host"),
-        ("[[server]]\nhost = 'a'\nport = 1\n", "has host and"),
+        ("[[server]]\nhost = 'a'\nport = 1\n", "has only `host` and"),
         ("cluster = 'c'\nkeepers = ['a', 'b']\n[[server]]\nhost = 'a'\n", "odd number"),
         ("cluster = 'c'\nkeepers = ['a']\n[[server]]\nhost = 'a'\nshard = 2\n", "without gaps"),
         ("database = 'a;b'\n[[server]]\nhost = 'a'\n", "is no name"),
