@@ -55,7 +55,7 @@ _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _WORD = re.compile(r"[a-z][a-z'-]*")
 _CODE_IN_PROSE = re.compile(r"`[^`\n]*`")
 
-# What is not prose in Markdown: fenced and indented code, targets of links.
+# The parts of Markdown that are not prose: fenced and indented code, targets of links.
 _MARKDOWN_CODE = re.compile(r"```.*?```|^(?: {4}|\t).*$|(?<=\])\([^)]*\)", re.DOTALL | re.MULTILINE)
 _HTML_CODE = re.compile(r"<(script|style)\b.*?</\1>|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
 # Strings come first, because they may contain a comment's mark; the group is the comment's text.
