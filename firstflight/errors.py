@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+_MOST_CAUSES = 20
+
 
 class FirstflightError(Exception):
     """Base class for errors that are shown as one sentence. `exit_status`: the command's exit status."""
@@ -31,3 +35,13 @@ class Interrupted(FirstflightError):
     """Stopped gracefully by a signal or the run's stop file (exit 130)."""
 
     exit_status = 130
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, then the errors from which or during which it was raised; the first of all is last."""
+    link: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or link.__context__

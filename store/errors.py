@@ -63,7 +63,7 @@ _NOISE = [
     re.compile(r" ?\([A-Z][A-Z0-9_]+\)\.?$"),
     re.compile(r"[.:]? In scope .*$", re.DOTALL),
     re.compile(r"\.? Expected one of: .*$", re.DOTALL),
-    re.compile(r" Stack trace:.*$", re.DOTALL),
+    re.compile(r",? Stack trace[: ].*$", re.DOTALL),
     re.compile(r": While executing \w+\.?"),
 ]
 # The engine prefixes some messages with the name of the user, "default: ".
@@ -80,6 +80,12 @@ def from_engine(text: str, location: str) -> FirstflightError:
         return FirstflightError(many)
     if code == READONLY:
         return StoreError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN", code)
+    advice = f": {_LIMITS[code]}" if code in _LIMITS else ""
+    return StoreError(f"the store refused: {_USER.sub('', plain(text))}{advice}", code)
+
+
+def plain(text: str) -> str:
+    """Return the engine's message on one line, without codes, versions and stack trace."""
     message = " ".join(text.split())
     before = None
     while before != message:  # removing a layer's suffix exposes the next one
@@ -87,5 +93,4 @@ def from_engine(text: str, location: str) -> FirstflightError:
         for noise in _NOISE:
             message = noise.sub("", message)
         message = message.strip()
-    advice = f": {_LIMITS[code]}" if code in _LIMITS else ""
-    return StoreError(f"the store refused: {_USER.sub('', message)}{advice}", code)
+    return message

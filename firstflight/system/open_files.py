@@ -6,7 +6,7 @@ import errno
 import resource
 from contextlib import suppress
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, causes
 
 ENOUGH = 4096
 """Enough for the open files of the store's engine with many tables and parts."""
@@ -34,14 +34,10 @@ def raise_limit() -> None:
 
 def sentence(error: BaseException | str) -> str | None:
     """Return a sentence for the user if the limit caused this error, directly or indirectly."""
-    link: BaseException | str | None = error
-    for _ in range(20):
-        if link is None:
-            return None
+    for link in [error] if isinstance(error, str) else causes(error):
         is_reached = isinstance(link, OSError) and link.errno in (errno.EMFILE, errno.ENFILE)
         if is_reached or any(text in str(link) for text in _TEXTS):
             return _allow_more()
-        link = None if isinstance(link, str) else link.__cause__ or link.__context__
     return None
 
 

@@ -8,7 +8,6 @@ each.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -16,9 +15,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, causes
 from firstflight.system import open_files
 from store.engine import access
+from store.errors import plain
 from store.sql import field, literal
 
 # Instants without a time zone are UTC, whatever the machine's zone. The engine reads TZ when it is imported,
@@ -32,12 +32,10 @@ open_files.raise_limit()
 
 def _not_started(error: BaseException) -> str:
     # chDB reports each library that it cannot load as a missing package. The first error has the reason.
-    while cause := error.__cause__ or error.__context__:
-        error = cause
-    reason = re.split(r",? Stack trace|\n", str(error), maxsplit=1)[0]
+    *_, first = causes(error)
     return (
-        f"ClickHouse's engine (chDB) does not start: {reason}; check the free memory and the folder for "
-        "temporary files"
+        f"ClickHouse's engine (chDB) does not start: {plain(str(first))}; check the free memory and the "
+        "folder for temporary files"
     )
 
 
