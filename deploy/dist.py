@@ -2,11 +2,11 @@
 
     make dist
 
-Contains one wheel of firstflight with its native programs, wheels of all dependencies (also of those that are
-published only as source), requirements with the hashes of these wheels, static programs, the DAG files,
-`sbom.cdx.json` and `SHA256SUMS`. With FIRSTFLIGHT_SIGNING_KEY=FILE, a private key of SSH, or a public one
-whose private key an agent has, also `SHA256SUMS.sig` (`ssh-keygen -Y`). Exit status 0, or 2 with one
-sentence.
+`dist/` contains a wheel of firstflight with its native programs, a wheel of each dependency, requirements
+with the hashes of these wheels, static programs, the DAG files, `sbom.cdx.json` and `SHA256SUMS`.
+Dependencies that are published only as source are built. FIRSTFLIGHT_SIGNING_KEY=FILE adds `SHA256SUMS.sig`
+(`ssh-keygen -Y`); FILE is a private SSH key, or a public key whose private key an agent has. Exit status 0,
+or 2 with one sentence.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def users(site: Site) -> dict[str, Any]:
         "quotas": {
             "firstflight_unlimited": {"interval": {"duration": 3600}},
             "firstflight_readers": {"interval": hour},
-            # All users of the public dashboard share this quota. The dashboard itself limits each of them.
+            # All users of the public dashboard share this quota. The dashboard limits each user.
             "firstflight_public": {"interval": {**hour, "execution_time": 7200}},
         },
         "users": {

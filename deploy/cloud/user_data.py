@@ -1,9 +1,9 @@
-"""Prints user data for cloud-init: only what a new machine needs before the playbook can reach it.
+"""Prints user data for cloud-init. It prepares a new machine for the playbook.
 
     python deploy/cloud/user_data.py --key ~/.ssh/id_ed25519.pub [--key ...] [--user deploy]
 
 The machine gets an account with these keys and sudo, Python for Ansible, time synchronization and security
-updates. SSH accepts neither passwords nor root. This was never tried in a cloud (README.md).
+updates. SSH accepts neither passwords nor root. No cloud has run it yet (README.md).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python make_secrets.py FOLDER DASHBOARD
 
-The folder DASHBOARD gets copies of those that the dashboard needs. Existing files stay unchanged. The
-certificate is self-signed, for the names `store` and `localhost`.
+It copies the dashboard's secrets to the folder DASHBOARD. Existing files stay unchanged. The certificate is
+self-signed, for the names `store` and `localhost`.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ async def serve(folder: Path, port: int, host: str) -> int:
         located = await store.location(_SERVED_S)
         keep(folder / "store_url", address(located), again=True)
         say(f"preparing Superset in {folder} for the store {located.public_url}: a minute at the first start")
-        # An older version may have written an asset that no longer exists.
+        # Delete assets that an older version wrote and this version does not.
         shutil.rmtree(folder / "assets", ignore_errors=True)
         generated.write(folder / "assets", superset.files())
         loading = [python, str(HERE / "load.py"), str(folder / "assets"), str(folder / "admin_password")]
