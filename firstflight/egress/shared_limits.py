@@ -1,4 +1,4 @@
-"""Limits that all vantage points in a campaign share: decides when each of them may probe a prefix.
+"""Decides when each vantage point of a campaign may probe a prefix, so that together they keep its limits.
 
 A vantage point with shards has a turn for each shard, so its shards together also keep the limits. Each
 vantage point computes the rule independently (docs/design has the reasons and the proof). Time is divided

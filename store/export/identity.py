@@ -19,7 +19,7 @@ class Holds(Enum):
     CERTIFICATE = "a hash or number by which certificate logs find a certificate, and so its names"
     URL = "a URL"
     TEXT = "text of a server or about it, in which names may occur"
-    OTHER = "none of these"
+    OTHER = "other content"
 
 
 _GROUPS = {

@@ -69,7 +69,7 @@ class HeldProtocol(QuicConnectionProtocol):
 
     @property
     def answers(self) -> bool:
-        """Whether the ClientHello is complete: the endpoint is chosen then."""
+        """Return whether the ClientHello is complete, so that the endpoint is chosen."""
         return self._chosen
 
     def quic_event_received(self, event: QuicEvent) -> None:

@@ -1,4 +1,4 @@
-"""nginx accepts the settings of deploy/nginx, and forwards to the right part (`make deploy-test`: a site)."""
+"""nginx accepts the settings of deploy/nginx and forwards each request to the right service."""
 
 from __future__ import annotations
 

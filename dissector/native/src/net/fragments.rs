@@ -112,7 +112,7 @@ impl Fragments {
 }
 
 impl Partial {
-    /// Adds the fragment. Returns whether it is consistent with the others, as a copy of one is.
+    /// Adds the fragment. Returns whether it is consistent with the others. A duplicate is consistent.
     fn put(&mut self, fragment: &Fragment<'_>, end: usize) -> bool {
         if !fragment.more {
             if self.end.is_some_and(|known| known != end) {
