@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from contextlib import AbstractContextManager
 
+import dns.flags
+import dns.message
+import dns.rrset
 import pytest
 
 from firstflight.egress.permitted import Permitted
 from scanner.resolver.answer import Alias, HttpsRecord, QueryOutcome
 from scanner.resolver.configured import Resolver
 from scanner.resolver.pace import QueryPace
-from scanner.resolver.query import QueryClient
+from scanner.resolver.query import BACKOFF_S, QueryClient
 from tests.free_port import free_port
 from tests.resolve.named import Named
 from tests.resolve.replies import replying
@@ -23,7 +28,7 @@ ANSWERED_S = 60.0
 
 def ask(resolver: Resolver, domain: str, qtype: str) -> QueryOutcome:
     async def once() -> QueryOutcome:
-        asker = QueryClient(resolver, QueryPace(10_000).turn, Permitted([], []))
+        asker = QueryClient(resolver, QueryPace(None).turn, Permitted([], []))
         try:
             return await asker.ask(domain, qtype)
         finally:
@@ -112,6 +117,42 @@ def test_closed_port_is_network() -> None:
     assert (outcome.status, outcome.rcode, outcome.transport) == ("NETWORK", None, None)
     assert outcome.detail == "Connection refused"
     assert outcome.attempts == 2
+
+
+def test_each_wait_between_attempts_is_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert ask(Resolver("127.0.0.1", free_port(), ANSWERED_S, 7), "www.example.test", "A").attempts == 7
+    factors = [wait / (BACKOFF_S * 2**number) for number, wait in enumerate(waits)]
+    assert len(factors) == 6
+    assert all(0.5 <= factor <= 1.5 for factor in factors), factors
+
+
+def test_bytes_after_an_answer_over_tcp_are_ignored() -> None:
+    def truncated(query: bytes) -> list[bytes]:
+        answer = dns.message.make_response(dns.message.from_wire(query))
+        answer.flags |= dns.flags.TC
+        return [answer.to_wire()]
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, client.makefile("rb") as stream:
+            query = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2))))
+            answer = dns.message.make_response(query)
+            answer.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "198.18.0.1"))
+            wire = answer.to_wire() + b"more"
+            client.sendall(len(wire).to_bytes(2) + wire)
+
+    with replying(truncated) as port, socket.create_server(("127.0.0.1", port)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        outcome = ask(Resolver("127.0.0.1", port, ANSWERED_S, 1), "www.example.test", "A")
+        thread.join()
+    assert (outcome.status, outcome.transport, outcome.records) == ("NOERROR", "tcp", ("198.18.0.1",))
 
 
 def answering(answer: bytes | None) -> AbstractContextManager[int]:
