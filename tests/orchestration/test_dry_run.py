@@ -147,6 +147,14 @@ def test_the_first_names_are_shown_as_they_were_read(folder: Path, text: str, sa
     assert [line for line in says if line.format(folder / "names.csv") not in found] == []
 
 
+def test_the_first_rejected_lines_are_shown(folder: Path) -> None:
+    (folder / "names.csv").write_text("a.test\n" + "https://b.test/\n" * 4)
+    found = described(folder)
+    assert "rejected lines: 4 of 5" in found
+    shown = [line.partition(":")[0] for line in found if line.startswith("  line ")]
+    assert shown == ["  line 2", "  line 3", "  line 4"]
+
+
 def test_names_of_a_list_that_was_fetched_before_are_shown(folder: Path) -> None:
     (folder / "ABCDE.csv").write_text("1,one.test\n2,two.test\n3,three.test\n")
     (folder / "daily-2024-08-07.id").write_text("ABCDE\n")
