@@ -128,6 +128,19 @@ def test_captures_that_agree_with_the_prober_are_trimmed(root: Path) -> None:
     assert probed["sh_to_handshake_us"] == 0
 
 
+def test_a_single_capture_is_trimmed(root: Path) -> None:
+    run = make(root)
+    key = run.key("here", 1)
+    folder = run.layout.stage("capture", key)
+    entries = json.loads((folder / "capture.json").read_text())
+    files.write_json(folder / "capture.json", entries | {"captures": entries["captures"][:1]})
+    (folder / NAMES[1]).unlink()
+    write_probes(run.layout.quic_probe(key), probe(b.CLIENT_CID))
+    stage(run, key)
+    assert [record.trimmed for record in capture_files.records(folder)] == [2]
+    assert missing(run) == [2100]
+
+
 @pytest.mark.parametrize(
     "changes", [{"outcome": "timeout"}, {"sh_pn": 1}, {"ack_pn": None}, {"ack_delay_raw": 6}], ids=str
 )
