@@ -152,6 +152,7 @@ class EndlessServer:
 
     def __init__(self, folder: Path, piece: int) -> None:
         self.sent = 0
+        self.client: tuple[str, int] | None = None
         self.roots = folder / "cert.pem"
         self._piece = b"x" * piece
         key = folder / "key.pem"
@@ -169,7 +170,7 @@ class EndlessServer:
 
     def _serve(self) -> None:
         try:
-            plain, _ = self._listener.accept()
+            plain, self.client = self._listener.accept()
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._context.wrap_socket(plain, server_side=True) as client:
                 client.recv(4096)
@@ -203,6 +204,8 @@ def test_an_answer_without_body_ends_at_the_limit_of_the_network(endless: Endles
     assert answer.detail is not None and "from the network for 0 bytes of the body" in answer.detail
     assert answer.wire_bytes is not None and answer.wire_bytes > 300_000
     assert endless.sent < 100_000_000
+    # The packets of the download are found by these.
+    assert (answer.client_ip, answer.client_port) == endless.client
 
 
 def test_the_network_limit_exceeds_a_normal_download() -> None:
