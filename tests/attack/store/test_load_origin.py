@@ -113,6 +113,16 @@ def test_a_folder_of_another_origin_for_our_run_changes_nothing(
     assert stored() == before
 
 
+def test_every_unit_of_a_file_is_checked(tmp_path: Path) -> None:
+    """The store lacks the first unit of the second file. The other unit came from the first file."""
+    loader.load_files([write(tmp_path / "a" / "quic_probe.parquet", many(2))])
+    rows = [*many(1, vantage="berlin"), *many(1)]
+    (result,) = loader.load_files([write(tmp_path / "b" / "quic_probe.parquet", rows)])
+    assert isinstance(result, loader.RefusedFile)
+    assert "vantage hamburg, repetition 1 is in the store from another origin" in str(result.error)
+    assert stored()[0]["probes"] == 2
+
+
 def test_an_earlier_load_of_another_origin_does_not_block_ours(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
