@@ -213,11 +213,14 @@ def test_two_loaders_of_the_same_file_at_once(tmp_path: Path, run_id: str) -> No
 
 def test_a_lease_has_one_holder(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     subject = f"test {uuid.uuid4()}"
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/firstflight", "load", "RUN"])
+    monkeypatch.setattr(lease, "_this_process", lease._this_process.__wrapped__)  # without its cache
     with open_store(url, write=True) as store:
         first, second = Lease(store, subject), Lease(store, subject)
         first.take()
         message = (
             rf"{subject} in clickhouse://.* has been held for more than 0.1 s by process {os.getpid()} on "
+            r".* \(firstflight load RUN, since "
         )
         with pytest.raises(StoreHeld, match=message):
             second.take(0.1)
