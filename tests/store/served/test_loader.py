@@ -13,6 +13,7 @@ from firstflight.errors import UsageError
 from store import open_store
 from store.load import loader
 from store.load.loader import Loaded
+from store.statements import guard
 from store.tables import migrate
 from tests.store.conftest import template as template
 from tests.store.rows import many, write
@@ -83,6 +84,20 @@ def test_it_changes_and_drops_no_tables(served: Served, statement: str) -> None:
             client.execute(f"/* SELECT */ {statement}", settings={"readonly": 0})
         assert caught.value.code == ACCESS_DENIED, caught.value
         assert client.execute("SELECT count() FROM quic_probe")
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_allowed"),
+    [
+        ("SELECT 1", True),
+        ("SET max_threads = 2", True),
+        ("USE firstflight", True),
+        ("SET ROLE other", False),
+        ("USE ROLE other", False),
+    ],
+)
+def test_it_reads_and_sets(statement: str, is_allowed: bool) -> None:
+    assert (guard.refused_to_loaders(statement) is None) == is_allowed
 
 
 def test_passwords_are_of_their_users(served: Served) -> None:
