@@ -103,7 +103,7 @@ FROM numbers(5)
 """
 
 
-def test_a_new_migration_keeps_rows_and_excludes_the_version_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_migration_keeps_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     statement = "SELECT domain, ip, outcome, sent_at, ack_us, ack_to_sh_us FROM quic_probe ORDER BY domain"
     text = "ALTER TABLE ${database}.quic_probe ${on_cluster} ADD COLUMN IF NOT EXISTS added UInt8 DEFAULT 7;"
     every = sql.migrations()
@@ -115,6 +115,7 @@ def test_a_new_migration_keeps_rows_and_excludes_the_version_before(monkeypatch:
         assert [step.name for step in migrate.migrate(store)] == [f"{len(every) + 1:04d}_added"]
         assert store.rows(statement) == before
         assert store.rows("SELECT sum(added) AS n FROM quic_probe") == [{"n": 35}]
+        # An earlier version refuses this store.
         monkeypatch.setattr(sql, "migrations", lambda: every)
         with pytest.raises(UsageError, match="_added, which this version of firstflight does not know"):
             migrate.migrate(store)
