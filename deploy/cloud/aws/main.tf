@@ -1,4 +1,4 @@
-# Vantage points at AWS, in one network of their own per region. Not applied here (../README.md). Credentials are in
+# Vantage points at AWS, in a separate network per region. Not applied here (../README.md). Credentials are in
 # the environment: AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 
 terraform {
@@ -116,7 +116,7 @@ resource "aws_security_group" "vantage" {
     ipv6_cidr_blocks = ["::/0"]
   }
 
-  # Also what comes after the group has forgotten the probe, or from another address than was asked.
+  # The group may forget a probe before its answer arrives. An answer may also come from another address.
   dynamic "ingress" {
     for_each = each.value.udp_ports
     content {
@@ -183,13 +183,13 @@ resource "aws_instance" "vantage" {
     encrypted   = true
   }
 
-  # A new key or image is no reason to replace a machine with its captures.
+  # A new key or image must not replace a machine: its captures would be lost.
   lifecycle {
     ignore_changes = [ami, user_data]
   }
 }
 
-# Addresses outlive their machine: who has listed or asked about one finds the same prober there.
+# Addresses outlive their machine, so that block lists and complaints that name one stay correct.
 resource "aws_eip" "vantage" {
   for_each = var.machines
 

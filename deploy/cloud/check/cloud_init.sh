@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks Debian's cloud-init, with what it needs and this machine lacks, into a folder: installed, it would take the
-# machine over at its next start.
+# Unpacks Debian's cloud-init and its missing dependencies into a folder. An installed cloud-init would reconfigure this
+# machine at its next start.
 # Usage: deploy/cloud/check/cloud_init.sh FOLDER
 set -euo pipefail
 folder=${1:?usage: deploy/cloud/check/cloud_init.sh FOLDER}

@@ -14,7 +14,7 @@ locals {
   everybody = ["0.0.0.0/0", "::/0"]
 }
 
-# Its own addresses, not reserved ones: what it sends comes from its own. Reverse DNS has its name.
+# A droplet sends from its own addresses, not from reserved ones. Its name becomes the name in reverse DNS.
 resource "digitalocean_droplet" "vantage" {
   for_each = var.machines
 
@@ -25,7 +25,7 @@ resource "digitalocean_droplet" "vantage" {
   ipv6      = true
   user_data = var.user_data
 
-  # A new key or image is no reason to replace a machine with its captures.
+  # A new key or image must not replace a machine: its captures would be lost.
   lifecycle {
     ignore_changes = [image, user_data]
   }
@@ -51,7 +51,7 @@ resource "digitalocean_firewall" "vantage" {
     source_addresses = local.everybody
   }
 
-  # Also what comes after the firewall has forgotten the probe, or from another address than was asked.
+  # The firewall may forget a probe before its answer arrives. An answer may also come from another address.
   dynamic "inbound_rule" {
     for_each = each.value.udp_ports
     content {

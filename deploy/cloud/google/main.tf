@@ -1,4 +1,4 @@
-# Vantage points in Google Cloud, in one network of their own per region. Not applied here (../README.md). Credentials and the
+# Vantage points in Google Cloud, in a separate network per region. Not applied here (../README.md). Credentials and the
 # project are in the environment: GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_PROJECT.
 
 terraform {
@@ -71,7 +71,7 @@ resource "google_compute_firewall" "contact" {
   }
 }
 
-# Also what comes after the firewall has forgotten the probe, or from another address than was asked.
+# The firewall may forget a probe before its answer arrives. An answer may also come from another address.
 resource "google_compute_firewall" "probes" {
   for_each = var.machines
 
@@ -102,7 +102,7 @@ resource "google_compute_firewall" "icmp" {
   }
 }
 
-# Addresses outlive their machine: who has listed or asked about one finds the same prober there.
+# Addresses outlive their machine, so that block lists and complaints that name one stay correct.
 resource "google_compute_address" "vantage" {
   for_each = var.machines
 
@@ -141,7 +141,7 @@ resource "google_compute_instance" "vantage" {
     startup-script = "command -v cloud-init >/dev/null || { apt-get update && apt-get install --yes cloud-init && reboot; }"
   }
 
-  # A new key or image is no reason to replace a machine with its captures.
+  # A new key or image must not replace a machine: its captures would be lost.
   lifecycle {
     ignore_changes = [boot_disk[0].initialize_params[0].image, metadata]
   }

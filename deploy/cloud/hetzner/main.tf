@@ -14,7 +14,7 @@ locals {
   everybody = ["0.0.0.0/0", "::/0"]
 }
 
-# Addresses outlive their machine: who has listed or asked about one finds the same prober there.
+# Addresses outlive their machine, so that block lists and complaints that name one stay correct.
 resource "hcloud_primary_ip" "v4" {
   for_each = var.machines
 
@@ -56,7 +56,7 @@ resource "hcloud_firewall" "vantage" {
     source_ips  = local.everybody
   }
 
-  # Also what comes after the firewall has forgotten the probe, or from another address than was asked.
+  # The firewall may forget a probe before its answer arrives. An answer may also come from another address.
   dynamic "rule" {
     for_each = each.value.udp_ports
     content {
@@ -91,7 +91,7 @@ resource "hcloud_server" "vantage" {
     ipv6 = hcloud_primary_ip.v6[each.key].id
   }
 
-  # A new key or image is no reason to replace a machine with its captures.
+  # A new key or image must not replace a machine: its captures would be lost.
   lifecycle {
     ignore_changes = [image, user_data]
   }

@@ -1,4 +1,4 @@
-# Vantage points in an OpenStack cloud, in one network of their own per region. Not applied here (../README.md).
+# Vantage points in an OpenStack cloud, in a separate network per region. Not applied here (../README.md).
 # Credentials are in the environment: OS_CLOUD and clouds.yaml, or the variables of the cloud's openrc file.
 
 terraform {
@@ -113,7 +113,7 @@ resource "openstack_networking_secgroup_rule_v2" "contact" {
   remote_ip_prefix  = local.everybody
 }
 
-# Also what comes after the group has forgotten the probe, or from another address than was asked.
+# The group may forget a probe before its answer arrives. An answer may also come from another address.
 resource "openstack_networking_secgroup_rule_v2" "probes" {
   for_each = local.probes
 
@@ -128,8 +128,8 @@ resource "openstack_networking_secgroup_rule_v2" "probes" {
   remote_ip_prefix  = local.everybody
 }
 
-# Of ICMP, port_range_min is the type and port_range_max the code. The provider wants both, and does not send a
-# zero: each code.
+# Of ICMP, port_range_min is the type and port_range_max the code. The provider
+# requires both, and does not send a zero, so that the rule matches every code.
 resource "openstack_networking_secgroup_rule_v2" "icmp" {
   for_each = { for pair in setproduct(keys(var.machines), keys(local.icmp)) : join(" ", pair) => pair }
 
@@ -170,13 +170,13 @@ resource "openstack_compute_instance_v2" "vantage" {
     port = openstack_networking_port_v2.vantage[each.key].id
   }
 
-  # A new key or image is no reason to replace a machine with its captures.
+  # A new key or image must not replace a machine: its captures would be lost.
   lifecycle {
     ignore_changes = [image_id, user_data]
   }
 }
 
-# Addresses outlive their machine: who has listed or asked about one finds the same prober there. Neutron writes
+# Addresses outlive their machine, so that block lists and complaints that name one stay correct. Neutron writes
 # both directions into DNS, where the project has the zone and the cloud permits it.
 resource "openstack_networking_floatingip_v2" "vantage" {
   for_each = var.machines
