@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import binaries
 from testbed import stacks
 from testbed.guest import cache_folder
 from testbed.stacks import patched
@@ -51,6 +53,16 @@ def test_the_changes_fit_the_versions_in_use(name: str) -> None:
         assert change.new in (copy / change.file).read_text()
     for added in patch.add:
         assert (copy / added).read_bytes() == (patched.FOLDER / name / added).read_bytes()
+
+
+@pytest.mark.testbed
+@pytest.mark.parametrize("name", [name for name, patch in patched.load().items() if patch.crate])
+def test_each_program_contains_its_copy(name: str) -> None:
+    """A program has the paths of its sources, for panics. The servers are built into one folder."""
+    patch = patched.load()[name]
+    copy = patched.patched_folder(name, patch, patched.source(patch))
+    found = set(re.findall(rb"/([a-z-]+-[0-9a-f]{16})/src/", binaries.find(patch.program).read_bytes()))
+    assert found == {copy.name.encode()}
 
 
 def test_each_is_the_server_of_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
