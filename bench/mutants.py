@@ -145,8 +145,7 @@ def main() -> int:
     results.add_option(parser)
     options = parser.parse_args()
     file = results.begin(parser, options.result, RESULT)
-    own_counts = file.earlier is not None and "transcribed" not in file.earlier
-    if options.again and options.result is not None and not own_counts:
+    if options.again and options.result is not None and file.earlier is None:
         parser.error("--result with --again needs a FILE that a call without --again wrote")
     if shutil.which("cargo-mutants") is None:
         print("bench: cargo-mutants is missing: cargo install cargo-mutants --locked", file=sys.stderr)

@@ -22,6 +22,8 @@ from typing import Any
 from firstflight.run.provenance import tool_version
 
 Line = dict[str, Any]
+# Values keep this number of significant digits.
+_DIGITS = 4
 Versions = Mapping[str, Mapping[str, Sequence[str]]]
 """Versions by role and software, for example `{"client": {"quinn": ["0.11.12"]}}`."""
 
@@ -31,6 +33,50 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--result", type=Path, metavar="FILE", help="also write the values to FILE (JSON), as in docs/results"
     )
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values with their goals, the lines of most result files."""
+
+    lines: list[Line] = field(default_factory=list)
+
+    def add(
+        self,
+        what: str,
+        measured: float | None,
+        unit: str | None = None,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        of: Sequence[float] = (),
+    ) -> bool:
+        """Add a value; return whether it meets its goal, as a value without a goal does.
+
+        `measured`: `None` if unknown, which misses a goal; `least`, `most`: the goal; `of`: the values of
+        several rounds, whose range the file also keeps.
+        """
+        if measured is None:
+            met = least is None and most is None
+        else:
+            met = (least is None or measured >= least) and (most is None or measured <= most)
+        self.lines.append(
+            {
+                "what": what,
+                "measured": _rounded(measured),
+                "low": _rounded(min(of, default=None)),
+                "high": _rounded(max(of, default=None)),
+                "unit": unit,
+                "least": least,
+                "most": most,
+                "missed": None if met else "missed",
+            }
+        )
+        return met
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
 @dataclass(frozen=True)
@@ -48,10 +94,6 @@ class ResultFile:
     load_at_start: float = field(default_factory=lambda: os.getloadavg()[0])
     firstflight: str = field(default_factory=tool_version)
 
-    def load_average(self) -> str:
-        """Return the load average at the start of the run and now, for example `2.6 to 0.3`."""
-        return f"{self.load_at_start:.1f} to {os.getloadavg()[0]:.1f}"
-
     def write(self, lines: Sequence[Line], versions: Versions, *, after_earlier: bool = False) -> None:
         """Write the file with these lines only. OutputError if this fails.
 
@@ -59,20 +101,6 @@ class ResultFile:
         """
         commands = [*self._earlier("commands"), self.command] if after_earlier else [self.command]
         self._save(self._head(commands, versions) | {"lines": list(lines)})
-
-    def append(self, line: Line, versions: Versions) -> None:
-        """Add a line to the file, or write a new file. OutputError if this fails.
-
-        The line also gets the date, the machine and the versions, which differ between the lines of such a
-        file. A transcribed file stays transcribed, because its earlier lines are.
-        """
-        commands = list(dict.fromkeys([*self._earlier("commands"), self.command]))
-        head = self._head(commands, versions)
-        conditions = {name: head[name] for name in ("measured_on", "firstflight", "machine", "versions")}
-        lines = [*self._earlier("lines"), line | conditions]
-        if self.earlier is not None and "transcribed" in self.earlier:
-            head = {**self.earlier, "commands": commands, "measured_until": head["measured_on"]}
-        self._save(head | {"lines": lines})
 
     def _earlier(self, key: str) -> list[Any]:
         return list(self.earlier[key]) if self.earlier is not None else []

@@ -12,8 +12,7 @@ of a million names, so that fixed costs (start of programs) are counted once. Bo
 routing table, so its cost is not scaled. The limit for memory applies to the measured value. With a short
 list, the line multiplies small differences: at 20,000 names, it multiplies a difference of 0.1 CPU s by 54.
 
-`--result FILE` adds the measured values of the larger campaign as a line to FILE. `--version TEXT` says what
-was measured, since the file has a line for each version.
+`--result FILE` writes the measured (not scaled) costs of the larger campaign to FILE.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from pathlib import Path
 from bench import process, results
 from bench.campaigns import campaign_world, stage_costs
 from bench.campaigns.campaign_world import VANTAGE, BenchWorld
-from bench.campaigns.cost_table import DISSECT, LOAD, MILLION, StageRow, row_of, scaled, table, verdict
+from bench.campaigns.cost_table import MILLION, StageRow, row_of, scaled, table, verdict
 from bench.campaigns.stage_costs import Costs
 from firstflight.layout import RunLayout, StageKey
 from firstflight.run.run import Run
 from orchestration import stages
 
 _FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
-RESULT = "bench-campaign"
+RESULT = "campaign"
 CAMPAIGN, REPORT = "campaign", "report"
 ORDER = ("targets", "as_data", "resolve", "probe", "dissect", "load", CAMPAIGN, REPORT)
 
@@ -47,13 +46,10 @@ def main() -> int:
     parser.add_argument("--resolve-rate", type=float, default=5000, help="queries per second")
     parser.add_argument("--rib", type=Path, help="MRT table instead of a made-up one of 100,000 prefixes")
     parser.add_argument("--folder", type=Path, help="working folder; needs 7 kB per name (default: TMPDIR)")
-    parser.add_argument("--version", help="with --result: what the line in FILE measured")
     results.add_option(parser)
     options = parser.parse_args()
     if options.names < 100:
         parser.error("--names must be at least 100")
-    if (options.result is None) != (options.version is None):
-        parser.error("--result and --version need each other: the file has a line for each version")
     file = results.begin(parser, options.result, RESULT)
     campaign_world.enter_namespace("bench.campaigns.campaign", sys.argv[1:])
     sizes = (options.names // 10, options.names)
@@ -72,39 +68,48 @@ def main() -> int:
     print("\n".join(table(many)))
     campaign_verdict = verdict(many, measured[1])
     print(campaign_verdict)
-    if options.result is not None:
-        load = file.load_average()
-        line = result_line(options.version, options.names, options.rate, load, measured[1])
-        file.append(line, results.packages("chdb", "pyarrow"))
+    file.write(result_lines(sizes[1], measured[0], measured[1]), results.packages("chdb", "pyarrow"))
     return int(not campaign_verdict.within_limits)
 
 
-def result_line(
-    version: str, names: int, rate: float, load_average: str, rows: Sequence[StageRow]
-) -> results.Line:
-    """Return the line of the result file for a campaign's measured (not scaled) costs."""
-    cpu_s = {row.stage: row.all_cpu_s for row in rows}
-    return {
-        "version": version,
-        "names": names,
-        "probes_per_s": int(rate) if rate == int(rate) else rate,
-        "load_average": load_average,
-        "cpu_s": round(sum(cpu_s.values()), 2),
-        "load_cpu_s": round(cpu_s[LOAD], 2),
-        "dissect_cpu_s": round(cpu_s[DISSECT], 2),
-        "disk_mb": round(sum(row.disk_mb for row in rows)),
-    }
+def result_lines(names: int, few: Sequence[StageRow], many: Sequence[StageRow]) -> list[results.Line]:
+    """Return the lines of the result file: a line per stage, and the sum.
 
-
-def run_campaign(world: BenchWorld, every_s: float = stage_costs.EVERY_S) -> tuple[Run, Costs]:
-    """Run one campaign and print its counts; return the run and its costs by stage.
-
-    `every_s`: seconds between samples.
+    `many`: the costs of the campaign with `names` names; `few`: of the one with a tenth, for its memory.
     """
+    few_mb = {row.stage: row.peak_mb for row in few}
+    lines: list[results.Line] = [
+        {
+            "stage": row.stage,
+            "cpu_s": round(row.all_cpu_s, 2),
+            "program_cpu_s": {name: round(used, 2) for name, used in row.cpu_s.items()},
+            "programs": ", ".join(f"{name} {used:.1f}" for name, used in row.cpu_s.items() if used >= 0.05),
+            "peak_mb": round(row.peak_mb),
+            "peak_mb_few": round(few_mb[row.stage]),
+            "disk_mb": round(row.disk_mb),
+            "captures_mb": round(row.capture_mb) or None,
+        }
+        for row in many
+    ]
+    total: results.Line = {
+        "stage": f"sum, {names:,} names",
+        "cpu_s": round(sum(row.all_cpu_s for row in many), 2),
+        "program_cpu_s": None,
+        "programs": None,
+        "peak_mb": max(line["peak_mb"] for line in lines),
+        "peak_mb_few": max(line["peak_mb_few"] for line in lines),
+        "disk_mb": sum(line["disk_mb"] for line in lines),
+        "captures_mb": sum(line["captures_mb"] or 0 for line in lines),
+    }
+    return [*lines, total]
+
+
+def _run_campaign(world: BenchWorld) -> tuple[Run, Costs]:
+    """Run one campaign and print its counts; return the run and its costs by stage."""
     settings = world.write()
     log = world.folder / "bench.log"
     argv = [*_FIRSTFLIGHT, "campaign", "run", "--config", str(settings)]
-    costs = stage_costs.run(argv, stage_of, CAMPAIGN, env=world.environment, log=log, every_s=every_s)
+    costs = stage_costs.run(argv, stage_of, CAMPAIGN, env=world.environment, log=log)
     run = _the_run(world)
     _print_counts(world, run)
     return run, costs
@@ -112,7 +117,7 @@ def run_campaign(world: BenchWorld, every_s: float = stage_costs.EVERY_S) -> tup
 
 def _measured(world: BenchWorld) -> list[StageRow]:
     """Run one campaign and its report; return their costs by stage."""
-    run, costs = run_campaign(world)
+    run, costs = _run_campaign(world)
     argv = [*_FIRSTFLIGHT, "report", "--out", str(world.page)]
     log = world.folder / "bench.log"
     costs |= stage_costs.run(argv, lambda _: None, REPORT, env=world.environment, log=log)

@@ -161,7 +161,7 @@ def made_table(prefixes: int) -> Iterator[bytes]:
     The first prefixes are all /24 networks of 127.0.0.0/8; the others start at 20.0.0.0.
     """
     peer = struct.pack("!B4s4sI", 2, bytes(4), bytes(4), 64496)
-    yield _record(1, struct.pack("!4sHH", bytes(4), 0, 1) + peer)
+    yield table_record(1, struct.pack("!4sHH", bytes(4), 0, 1) + peer)
     for number in range(prefixes):
         network = (127 << 16) + number if number < 1 << 16 else (20 << 16) + number - (1 << 16)
         kind = number % 10
@@ -170,8 +170,9 @@ def made_table(prefixes: int) -> Iterator[bytes]:
         attributes = b"\x40\x01\x01\x00" + struct.pack("!BBB", 0x40, 2, len(path)) + path
         entry = struct.pack("!HIH", 0, _DUMPED_AT, len(attributes)) + attributes
         head = struct.pack("!IB", number, 24) + network.to_bytes(3) + struct.pack("!H", 1)
-        yield _record(2, head + entry)
+        yield table_record(2, head + entry)
 
 
-def _record(subtype: int, body: bytes) -> bytes:
+def table_record(subtype: int, body: bytes) -> bytes:
+    """Return a record of type TABLE_DUMP_V2 (RFC 6396)."""
     return struct.pack("!IHHI", _DUMPED_AT, 13, subtype, len(body)) + body

@@ -147,13 +147,10 @@ def run(
     *,
     env: Mapping[str, str],
     log: Path,
-    every_s: float = EVERY_S,
 ) -> Costs:
     """Run a command to its end and return the stages' costs; write the output to `log`.
 
-    Takes a sample every `every_s` seconds.
-
-    SystemExit with the last lines of output if it fails.
+    Takes a sample every EVERY_S seconds. SystemExit with the last lines of output if it fails.
     """
     account = Account(stage_of, root_stage)
     with log.open("wb") as output:
@@ -164,7 +161,7 @@ def run(
             break
         began = time.monotonic()
         account.add(_snapshot(process.pid), began)
-        time.sleep(max(0.0, every_s - (time.monotonic() - began)))
+        time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
     process.returncode = os.waitstatus_to_exitcode(status)
     account.finish(usage.ru_utime + usage.ru_stime)
     if process.returncode != 0:

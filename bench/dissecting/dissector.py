@@ -23,10 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from bench import results
 from bench.dissecting import tshark
 from bench.process import load, run
 from firstflight.system import binaries
 
+RESULT = "dissector"
 HANDSHAKES = 200_000
 # Handshakes in each capture of a call that reads several captures.
 OF_SEVERAL = 50_000
@@ -72,7 +74,9 @@ def describe(rows: Path, content: collections.Counter[str]) -> int:
     return whole
 
 
-def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per_capture: int) -> int:
+def beside_tshark(
+    recordings: Sequence[Path], folder: Path, handshakes: int, per_capture: int, values: results.Values
+) -> int:
     """Measure the CPU time of both programs on each capture in turn; return the number of missed goals."""
     tshark.check_memory(per_capture)
     dissect = binaries.find("firstflight-dissect")
@@ -114,16 +118,20 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
     print(f"CPU seconds, user + system, of whole commands on the same captures in turn, {load()}:")
     peer = f"tshark -2, key log, {len(tshark.FIELDS)} fields"
     print(f"  {peer}: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)")
+    values.add(f"tshark, {handshakes:,} handshakes in {packets:,} packets", totals["tshark"], "CPU s")
+    values.add("tshark: resident memory", peaks["tshark"], "MB")
     missed = 0
     for name, (*_, goal) in CALLS.items():
         ratio = totals["tshark"] / totals[name]
-        missed += ratio < goal
+        call = f"`{name.partition(' ')[0]}` {name.partition(' ')[2]}"
+        values.add(call, totals[name], "CPU s")
+        missed += not values.add(f"{call}: tshark's time divided by this time", ratio, least=goal)
         print(f"  dissect, {name}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB):")
         print(f"    {ratio:.1f} times less (goal {goal:.0f})")
     return missed
 
 
-def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
+def memory(recordings: Sequence[Path], folder: Path, length: int, values: results.Values) -> int:
     """Measure peak memory on captures of `length` bytes, made while read; return the missed goals."""
     dissect, captures = binaries.find("firstflight-dissect"), binaries.find("firstflight-captures")
     # Approximate length of a copy.
@@ -147,7 +155,9 @@ def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
     ):
         with source as stream:
             used = run(argv, source=stream.fileno())
-        missed += used.peak_mb > MOST_MB
+        text = f"a stream of {length / 1e9:g} GB, {label}"
+        values.add(text, used.cpu_s, "CPU s")
+        missed += not values.add(f"{text}: resident memory", used.peak_mb, "MB", most=MOST_MB)
         print(f"{length / 1e9:.1f} GB, {label}: peak {used.peak_mb:.0f} MB resident (limit {MOST_MB:.0f}),")
         print(f"  {used.cpu_s:.2f} CPU seconds")
     return missed
@@ -202,12 +212,14 @@ def repeated(capture: Path, length: int) -> Iterator[BinaryIO]:
         writer.join()
 
 
-def cores(recordings: Sequence[Path], folder: Path) -> None:
+def cores(recordings: Sequence[Path], folder: Path, values: results.Values) -> None:
     """Measure how many cores a call with several captures uses."""
     captures = [make(recordings, folder, number, number * OF_SEVERAL, OF_SEVERAL) for number in range(4)]
     argv = [binaries.find("firstflight-dissect"), *(capture for capture, _ in captures)]
     used = run([*argv, "--kind", "quic_connection", "--out", folder], quiet=True)
     busy = used.cpu_s / used.wall_s
+    values.add(f"four captures of {OF_SEVERAL:,} handshakes in one call", used.cpu_s, "CPU s")
+    values.add("four captures in one call: busy cores", busy)
     print(f"4 captures in one call: {used.cpu_s:.2f} CPU seconds in {used.wall_s:.2f} s: {busy:.1f}")
     print(f"  of {os.cpu_count()} cores (less if others use them), peak {used.peak_mb:.0f} MB")
     for paths in captures:
@@ -221,15 +233,20 @@ def main() -> int:
     parser.add_argument("--handshakes", type=int, default=HANDSHAKES)
     parser.add_argument("--per-capture", type=int, default=HANDSHAKES, help="less where memory is short")
     parser.add_argument("--long-bytes", type=int, default=LONG_BYTES)
+    results.add_option(parser)
     options = parser.parse_args()
+    file = results.begin(parser, options.result, RESULT)
+    values = results.Values()
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
         # In a separate process: the kernel also charges a program the memory of the process that starts it.
         run([sys.executable, "-m", "bench.dissecting.handshakes", folder])
         recordings = [folder / f"{stack}.pcap" for stack in ("quiche", "quic-go", "aioquic")]
-        missed = beside_tshark(recordings, folder, options.handshakes, options.per_capture)
-        cores(recordings, folder)
-        return missed + memory(recordings, folder, options.long_bytes)
+        missed = beside_tshark(recordings, folder, options.handshakes, options.per_capture, values)
+        cores(recordings, folder, values)
+        missed += memory(recordings, folder, options.long_bytes, values)
+    file.write(values.lines, {"software": {"tshark": [tshark.version()]}})
+    return missed
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 # The fields that such a pipeline extracts from each packet.
@@ -28,6 +29,12 @@ FIELDS = [
 ]
 _HANDSHAKE_DONE = "30"
 _BYTES_PER_HANDSHAKE = 50_000
+
+
+def version() -> str:
+    """Return tshark's version, for example `4.0.17`."""
+    told = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
+    return told.split()[2]
 
 
 def command(capture: Path, keys: Path) -> list[str | Path]:

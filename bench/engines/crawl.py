@@ -22,12 +22,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from bench.campaigns import campaign_world
 from lab.declared.model import DnsRecord, Host
 from lab.hosts import certificates
 from lab.hosts.dns import zone_text
 
+RESULT = "crawl"
 ZONE = "bench.test"
 NAMES = (1_000, 10_000)
 # Requests per name: robots.txt, page, file.
@@ -120,8 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench crawl")
     parser.add_argument("--names", type=int, nargs=2, default=NAMES, help="of the first and the second crawl")
     parser.add_argument("--limit", type=float, default=LIMIT_MB, help="growth of memory, MB")
+    results.add_option(parser)
     options = parser.parse_args(arguments)
+    file = results.begin(parser, options.result, RESULT)
     campaign_world.enter_namespace("bench.engines.crawl", sys.argv[1:])
+    values = results.Values()
     peaks = []
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
@@ -131,6 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 used = process.run(servers.argv(count), out=out, quiet=True, env=dict(os.environ))
                 peaks.append(used.peak_mb)
                 per_s = count / used.cpu_s
+                values.add(f"names per CPU second, {count:,} names", per_s)
+                values.add(f"requests per CPU second, {count:,} names", REQUESTS * per_s)
+                values.add(f"resident memory, {count:,} names", used.peak_mb, "MB")
                 print(
                     f"{count:,} names: {per_s:,.0f} names and {REQUESTS * per_s:,.0f} "
                     f"requests per CPU second ({used.cpu_s:.1f} CPU s, {used.wall_s:.0f} s, "
@@ -139,7 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
     growth = peaks[-1] - peaks[0]
     print(f"memory grew by {growth:.1f} MB; limit {options.limit:g} MB")
-    return int(growth > options.limit)
+    met = values.add("growth of memory from the first to the second crawl", growth, "MB", most=options.limit)
+    file.write(values.lines, results.packages("scrapy"))
+    return int(not met)
 
 
 if __name__ == "__main__":

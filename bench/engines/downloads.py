@@ -21,13 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from bench.campaigns import campaign_world
 from downloader.clients.contract import ClientAnswer, Request
 from downloader.option_sets import SETS
 from downloader.transfers.worker import command
 from tests.download.world import NAME, SERVER_V4, SIZES, DownloadWorld
 
+RESULT = "downloads"
 RTT_US = 10_000
 FILE = "twenty"
 MB = SIZES[FILE] / 1e6
@@ -121,13 +122,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", default=["bl", "quiche", "libcurl"], choices=sorted(SETS))
     parser.add_argument("--downloads", type=int, default=10, help="of 20 MB, by each process")
     parser.add_argument("--rounds", type=int, default=5)
+    results.add_option(parser)
     options = parser.parse_args(arguments)
+    file = results.begin(parser, options.result, RESULT)
     campaign_world.enter_namespace("bench.engines.downloads", sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         with DownloadWorld(folder, RTT_US) as world:
             found = measure(world, options.sets, options.downloads, options.rounds)
+    listed = results.Values()
     missed = 0
     for name, speeds in found.items():
         values = [speed.mb_per_cpu_s for speed in speeds]
@@ -139,15 +143,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{ratio:.2f} of curl's command, {wall:,.0f} MB per second of time",
             flush=True,
         )
-        if name == "quiche":
-            missed += middle < LEAST_QUIC
-        elif name in SETS and SETS[name].protocol == "tcp":
-            missed += ratio < LEAST_OF_CURL
+        goal = LEAST_QUIC if name == "quiche" else None
+        missed += not listed.add(f"{name}: body per CPU second", middle, "MB", least=goal, of=values)
+        goal = LEAST_OF_CURL if name in SETS and SETS[name].protocol == "tcp" else None
+        if name != COMMAND:
+            text = f"{name}, compared with {COMMAND}"
+            missed += not listed.add(text, ratio, "times", least=goal, of=ratios)
     print(
         f"goals: TCP {LEAST_OF_CURL} of curl's command, quiche {LEAST_QUIC:.0f} MB per CPU second; "
         f"{options.rounds} rounds of {options.downloads} downloads of {MB:.0f} MB, round trip "
         f"{RTT_US / 1000:.0f} ms; {process.load()}"
     )
+    file.write(listed.lines, results.packages("pycurl"))
     return int(missed > 0)
 
 

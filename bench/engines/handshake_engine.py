@@ -23,12 +23,13 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from bench.campaigns import campaign_world
 from bench.engines.handshake_runs import LATE_PORT, HandshakeEngine, HandshakeRunCost, served
 from lab.hosts.certificates import issue, make_authority
 from scanner.external import qscanner
 
+RESULT = "handshakes"
 NAMES = "*.bench.test"
 # Median of the certificate chains of QUIC services: Nawrocki et al., "On the Interplay between TLS
 # Certificates and QUIC Performance" (CoNEXT 2022).
@@ -63,12 +64,15 @@ def main() -> int:
     )
     parser.add_argument("--targets", type=int, help="instead: one run over N targets, with its memory")
     parser.add_argument("--qscanner", metavar="PROGRAM", help="also measure QScanner")
+    results.add_option(parser)
     options = parser.parse_args()
+    file = results.begin(parser, options.result, RESULT)
     if options.qscanner is not None and shutil.which(options.qscanner) is None:
         parser.error(
             f"--qscanner: there is no program {options.qscanner}; it builds from a checkout with Go 1.18"
         )
     campaign_world.enter_namespace("bench.engines.handshake_engine", sys.argv[1:])
+    values = results.Values()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firstflight-bench-")))
         authority = make_authority(folder)
@@ -77,13 +81,15 @@ def main() -> int:
         engine = HandshakeEngine(folder, authority.path)
         rate = options.rate or _rate(engine)
         if options.targets is not None:
-            return _long(engine, options.targets, rate)
-        targets = TARGETS // 4 if options.quick else TARGETS
-        missed = _speed(engine, targets, 1 if options.quick else ROUNDS, rate, options.qscanner)
-        if not options.quick:
-            stack.enter_context(served(files, LATE_PORT, LATE_MS))
-            missed += _memory(engine)
-        print("memory of a long run (goal flat): not measured here, but by --targets 1000000 (seven minutes)")
+            missed = _long(engine, options.targets, rate, values)
+        else:
+            targets = TARGETS // 4 if options.quick else TARGETS
+            missed = _speed(engine, targets, 1 if options.quick else ROUNDS, rate, options.qscanner, values)
+            if not options.quick:
+                stack.enter_context(served(files, LATE_PORT, LATE_MS))
+                missed += _memory(engine, values)
+            print("memory of a long run (goal flat): measured by --targets 1000000 (seven minutes)")
+    file.write(values.lines, results.packages())
     return int(missed > 0)
 
 
@@ -104,7 +110,14 @@ def _goal(text: str, met: bool) -> str:
     return f"goal {text}: {'met' if met else 'not met'}"
 
 
-def _speed(engine: HandshakeEngine, targets: int, rounds: int, rate: float, program: str | None) -> int:
+def _speed(
+    engine: HandshakeEngine,
+    targets: int,
+    rounds: int,
+    rate: float,
+    program: str | None,
+    values: results.Values,
+) -> int:
     """Measure the kinds in turn; return the number of missed goals."""
     targets_file = engine.targets(targets)
     costs: dict[str, list[HandshakeRunCost]] = {kind: [] for kind in KINDS}
@@ -116,9 +129,11 @@ def _speed(engine: HandshakeEngine, targets: int, rounds: int, rate: float, prog
             peer_rates.append(_qscanner(engine, targets_file, rate, program, number))
     missed = 0
     for kind, (_, goal) in KINDS.items():
-        middle = statistics.median(cost.per_cpu_s for cost in costs[kind])
-        missed += goal is not None and middle < goal
-        rates = ", ".join(f"{cost.per_cpu_s:,.0f}" for cost in costs[kind])
+        found = [cost.per_cpu_s for cost in costs[kind]]
+        middle = statistics.median(found)
+        text = f"handshakes per CPU second, --verify {kind}"
+        missed += not values.add(text, middle, least=goal, of=found)
+        rates = ", ".join(f"{per_cpu_s:,.0f}" for per_cpu_s in found)
         print(
             f"{kind}: {middle:,.0f} handshakes with response and record per CPU second ({rates}); "
             f"{sum(cost.done for cost in costs[kind]):,} of {rounds * targets:,} done, "
@@ -130,7 +145,10 @@ def _speed(engine: HandshakeEngine, targets: int, rounds: int, rate: float, prog
     if peer_rates:
         ours = statistics.median(cost.per_cpu_s for cost in costs["signature"])
         ratio = ours / statistics.median(peer_rates)
-        missed += ratio < QSCANNER_GOAL
+        values.add("QScanner: handshakes per CPU second", statistics.median(peer_rates), of=peer_rates)
+        missed += not values.add(
+            "ours with the signature checked, compared with QScanner", ratio, "times", least=QSCANNER_GOAL
+        )
         print(
             f"QScanner: {statistics.median(peer_rates):,.0f} per CPU second; ours with the signature checked "
             f"makes {ratio:.1f} times as many; {_goal(f'{QSCANNER_GOAL:.0f}', ratio >= QSCANNER_GOAL)}"
@@ -154,12 +172,14 @@ def _qscanner(engine: HandshakeEngine, targets_file: Path, rate: float, program:
     return done / used.cpu_s
 
 
-def _memory(engine: HandshakeEngine) -> int:
+def _memory(engine: HandshakeEngine, values: results.Values) -> int:
     """Measure memory with late responses; return 1 if the goal is missed."""
     targets_file = engine.targets(LATE_TARGETS, LATE_PORT)
     cost = engine.run(targets_file, LATE_RATE, "--timeout", "60")
     most = max((in_flight for _, in_flight, _ in cost.samples), default=0)
-    met = cost.used.peak_mb <= IN_FLIGHT_LIMIT_MB and most >= 0.95 * IN_FLIGHT
+    enough = most >= 0.95 * IN_FLIGHT
+    text = f"resident memory with {most:,} connections that wait for a response"
+    met = values.add(text, cost.used.peak_mb, "MB", most=IN_FLIGHT_LIMIT_MB) and enough
     print(
         f"memory: {cost.used.peak_mb:.0f} MB at most resident with {most:,} in flight, each a complete "
         f"handshake that waits for its response ({cost.done:,} of {LATE_TARGETS:,} done); "
@@ -169,7 +189,7 @@ def _memory(engine: HandshakeEngine) -> int:
     return int(not met)
 
 
-def _long(engine: HandshakeEngine, count: int, rate: float) -> int:
+def _long(engine: HandshakeEngine, count: int, rate: float, values: results.Values) -> int:
     """Measure one long run; return 1 if memory grows in its second half, or targets are missing."""
     cost = engine.run(engine.targets(count), rate, "--verify", "none")
     print(
@@ -185,7 +205,10 @@ def _long(engine: HandshakeEngine, count: int, rate: float) -> int:
     if not half or not quarter:
         raise SystemExit("bench: too few targets to say how memory grows: give at least 20,000")
     growth = max(half) / max(quarter)
-    met = cost.done == count and growth <= FLAT
+    values.add(f"handshakes per CPU second over {count:,} targets", cost.per_cpu_s)
+    values.add(f"resident memory with {count:,} targets", cost.used.peak_mb, "MB")
+    text = "memory of the second half, compared with the quarter before"
+    met = values.add(text, growth, "times", most=FLAT) and cost.done == count
     text = f"all done, memory of the second half at most {FLAT} times that of the quarter before"
     print(f"  {growth:.2f} times; {_goal(text, met)}")
     return int(not met)

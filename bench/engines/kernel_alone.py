@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench import process, results
 from firstflight.system import binaries
 
-RESULT = "bench-kernel-alone"
 # New probes that the prober sends per pass at each rate (first_answer/src/pace.rs tests these numbers). At
 # 2,000 per second, the prober sleeps for 2 ms between passes.
 TOGETHER = {50: 5, 200: 8, 500: 7, 1000: 4, 2000: 4}
@@ -24,15 +23,12 @@ PASSES_RATE, PASSES, PASSES_TARGETS = 50, (5, 9, 20), 600
 
 @dataclass
 class KernelAlone:
-    """CPU time of the kernel per target in microseconds; `None` if unknown.
+    """CPU time of the kernel per target in microseconds, in the prober's rhythm; `None` if unknown.
 
-    `at_rates`: the measurements at each rate, in the prober's rhythm; `in_passes`: by the number of probes
-    per pass, from separate runs at PASSES_RATE with `passes_targets` targets.
+    `at_rates`: the measurements at each rate.
     """
 
     at_rates: dict[int, list[float | None]] = field(default_factory=dict)
-    in_passes: dict[int, float | None] = field(default_factory=dict)
-    passes_targets: int = PASSES_TARGETS
 
     def measure(self, port: int, rate: int, targets: int) -> None:
         """Measure once at a rate."""
@@ -43,21 +39,14 @@ class KernelAlone:
         """Return the mean at a rate; `None` if a measurement is unknown."""
         return _mean(self.at_rates[rate])
 
-    def lines(self) -> Iterator[results.Line]:
-        """Yield the lines of the result file."""
-        for rate in sorted(self.at_rates):
-            yield _line("the prober's", rate, TOGETHER[rate], self.at(rate))
-        rhythm = f"{self.passes_targets} targets in a separate run"
-        for together, found in self.in_passes.items():
-            yield _line(rhythm, PASSES_RATE, together, found)
 
-
-def kernel_passes(port: int, targets: int, kernel: KernelAlone) -> bool:
+def kernel_passes(port: int, targets: int, values: results.Values) -> bool:
     """Measure and print the kernel's cost with several numbers of probes per pass. There is no goal."""
-    kernel.passes_targets = targets
-    for together in PASSES:
-        kernel.in_passes[together] = us_per_target(port, PASSES_RATE, targets, together)
-    shown = ", ".join(f"{each}: {_us(found)}" for each, found in kernel.in_passes.items())
+    in_passes = {together: us_per_target(port, PASSES_RATE, targets, together) for together in PASSES}
+    for together, us in in_passes.items():
+        text = f"the kernel alone at {PASSES_RATE}/s, {together} probes in a pass, {targets} targets"
+        values.add(text, us, "us")
+    shown = ", ".join(f"{each}: {_us(found)}" for each, found in in_passes.items())
     print(
         f"the kernel at {PASSES_RATE}/s, {targets} targets, us of CPU time per target by the number of "
         f"probes in a pass: {shown}; {process.load()}"
@@ -81,11 +70,6 @@ def us_per_target(port: int, rate: int, targets: int, together: int) -> float | 
     if (found["sent"], found["datagrams"], found["stamps"]) != (sent, 2 * targets, targets):
         return None
     return 1e6 * float(found["cpu_s"]) / targets
-
-
-def _line(rhythm: str, rate: int, together: int, us: float | None) -> results.Line:
-    rounded = None if us is None else round(us, 1)
-    return {"rhythm": rhythm, "probes_per_s": rate, "probes_per_pass": together, "us_per_target": rounded}
 
 
 def _us(found: float | None) -> str:

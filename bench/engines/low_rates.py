@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from bench.engines.kernel_alone import TOGETHER, KernelAlone
 from bench.engines.prober_runs import command, probe, targets_in
 from firstflight.system import binaries
@@ -32,7 +32,12 @@ WATCH_MINUTES = 2
 WATCH_SHARE = 0.002
 
 
-def low_rates(folder: Path, port: int, targets: int, kernel: KernelAlone) -> bool:
+def us_per_target(rate: int) -> str:
+    """Return the name of a rate's CPU time in the result file."""
+    return f"CPU time per target at {rate:,}/s"
+
+
+def low_rates(folder: Path, port: int, targets: int, kernel: KernelAlone, values: results.Values) -> bool:
     """Print the CPU time per target at low rates and at RATE, with and without the start of the process.
 
     Adds the kernel's share at each rate to `kernel`. Return whether each rate meets the goal, with the start
@@ -60,7 +65,10 @@ def low_rates(folder: Path, port: int, targets: int, kernel: KernelAlone) -> boo
         sleeps = statistics.mean(used.sleeps for used in runs)
         each_us, without_us = 1e6 * cpu_s / targets, 1e6 * (cpu_s - start_s) / targets
         ratio = cpu_s / at_rate_s
-        goals_met = goals_met and ratio <= LOW_RATIO
+        values.add(us_per_target(rate), each_us, "us")
+        if rate != RATE:
+            text = f"{us_per_target(rate)}, compared with {RATE:,}/s"
+            goals_met = values.add(text, ratio, "times", most=LOW_RATIO) and goals_met
         goal = "" if rate == RATE else f" (goal {LOW_RATIO}: {'met' if ratio <= LOW_RATIO else 'missed'})"
         print(
             f"  {rate}/s: {each_us:.1f} us of CPU time per target, {without_us:.1f} without the start, "
@@ -69,6 +77,7 @@ def low_rates(folder: Path, port: int, targets: int, kernel: KernelAlone) -> boo
             f"CPU time at {RATE}/s{goal}"
         )
         alone, alone_beside = kernel.at(rate), kernel.at(RATE)
+        values.add(f"the kernel's share at {rate:,}/s, {TOGETHER[rate]} probes in a pass", alone, "us")
         if alone is None or alone_beside is None:
             print("    the kernel: unknown, since not all targets were answered and timestamped")
             continue
@@ -78,6 +87,8 @@ def low_rates(folder: Path, port: int, targets: int, kernel: KernelAlone) -> boo
             f"    the kernel, {TOGETHER[rate]} in a pass: {alone:.1f} us per target; with the other work of "
             f"the prober at {RATE}/s: {least:.2f} times"
         )
+        if rate != RATE:
+            values.add(f"smallest possible ratio at {rate:,}/s, with this share", least, "times")
     return goals_met
 
 
@@ -93,7 +104,7 @@ def _system_calls(folder: Path, targets: Path, rate: int, count: int) -> str:
     return f"{sum(map(int, counts)) / count:.2f}"
 
 
-def watch(folder: Path, port: int, minutes: int) -> bool:
+def watch(folder: Path, port: int, minutes: int, values: results.Values) -> bool:
     """Print the share of a core that a prober uses for a feed with a probe per minute.
 
     Return whether the share is below the goal.
@@ -123,4 +134,7 @@ def watch(folder: Path, port: int, minutes: int) -> bool:
         f"{usage.ru_nvcsw / passed:.1f} sleeps a second; goal under {100 * WATCH_SHARE} %: "
         f"{'met' if share < WATCH_SHARE else 'missed'}"
     )
-    return share < WATCH_SHARE
+    values.add("a watch with one probe per minute: sleeps per second", usage.ru_nvcsw / passed)
+    return values.add(
+        "a watch with one probe per minute: share of a core", 100 * share, "%", most=100 * WATCH_SHARE
+    )

@@ -17,16 +17,18 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import process
+from bench import process, results
 from bench.campaigns import campaign_world
 from firstflight.system import binaries
 
 HERE = Path(__file__).parents[1] / "peers"
+RESULT = "resolver"
 RESOLVER = "127.0.0.1"
 CONCURRENCY = 256
 NAMES = 100_000
 # Names per CPU second.
 LIMIT = 25_000
+OURS = "firstflight resolve, JSON lines"
 
 
 def main() -> int:
@@ -35,20 +37,23 @@ def main() -> int:
     parser.add_argument("--names", type=int, default=NAMES, help="names for our engine; a peer gets a fifth")
     parser.add_argument("--rounds", type=int, default=3, help="times that each program runs, in turns")
     parser.add_argument("--peers", type=Path, help=argparse.SUPPRESS)
+    results.add_option(parser)
     options = parser.parse_args()
     if options.peers is None:
+        results.begin(parser, options.result, RESULT)  # refuses a wrong file before building
         # Build before entering the namespace, which cannot reach the registries.
         with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
             _build(Path(name))
             again = [sys.executable, "-m", "bench.engines.resolve", "--peers", name, *sys.argv[1:]]
             return subprocess.run(again, check=False).returncode
+    file = results.begin(parser, options.result, RESULT, sys.argv[3:])
     campaign_world.enter_namespace("bench.engines.resolve", sys.argv[1:])
     folder = options.peers
     names, few = folder / "names", folder / "few"
     for path, count in ((names, options.names), (few, options.names // 5)):
         path.write_text("".join(f"{name}\n" for name in campaign_world.made_names(count)), encoding="ascii")
     programs: dict[str, tuple[Path, Callable[[], list[str]]]] = {
-        "firstflight resolve, JSON lines": (names, lambda: _own_argv(names, ["--format", "jsonl"])),
+        OURS: (names, lambda: _own_argv(names, ["--format", "jsonl"])),
         "firstflight resolve, segments": (
             names,
             lambda: _own_argv(names, ["--segments", tempfile.mkdtemp(dir=folder)]),
@@ -56,7 +61,8 @@ def main() -> int:
         "zdns": (few, lambda: _zdns(folder, few)),
         "hickory-resolver": (few, lambda: [str(folder / "hickory"), str(few), RESOLVER, str(CONCURRENCY)]),
     }
-    best: dict[str, float] = {}
+    rates: dict[str, list[float]] = {program: [] for program in programs}
+    peak_mb = dict.fromkeys(programs, 0.0)
     with campaign_world.responders():
         for _ in range(options.rounds):
             for program, (path, argv) in programs.items():
@@ -69,11 +75,18 @@ def main() -> int:
                     f"{_answered(out)}); {process.load()}",
                     flush=True,
                 )
-                best[program] = max(best.get(program, 0.0), count / used.cpu_s)
-    ours = best["firstflight resolve, JSON lines"]
+                rates[program].append(count / used.cpu_s)
+                peak_mb[program] = max(peak_mb[program], used.peak_mb)
+    best = {program: max(found) for program, found in rates.items()}
     print("best of each: " + "; ".join(f"{program} {rate:,.0f}" for program, rate in best.items()))
     print(f"  limit {LIMIT:,} for JSON lines with every record")
-    return int(ours < LIMIT)
+    values = results.Values()
+    for program, found in rates.items():
+        limit = LIMIT if program == OURS else None
+        values.add(f"{program}: names per CPU second", best[program], least=limit, of=found)
+        values.add(f"{program}: resident memory", peak_mb[program], "MB")
+    file.write(values.lines, results.packages())
+    return int(best[OURS] < LIMIT)
 
 
 def _own_argv(names: Path, output: list[str]) -> list[str]:

@@ -5,8 +5,8 @@ them. With `--queries-only --times N`, the bench first copies rows inside the en
 times as many (store_copies.py): `--times 10` makes a hundred million probes in 5 GB. A store can be
 multiplied only once. The bench times the queries before and after copying.
 
-`--result FILE` writes the times of the queries over ten million probes to FILE, and with `--times 10` also
-over a hundred million.
+`--result FILE` writes the costs of loading to FILE. With `--queries-only`, it writes the times of the queries
+over ten million probes, and with `--times 10` also over a hundred million.
 
 Makes ten monthly runs (store_rows.py: four vantage points, two days each, the lab's answers). Lets
 `firstflight load` load the first run and then the others, once with clickhouse-driver through `store serve`
@@ -35,7 +35,9 @@ from bench import process, results
 from bench.process import Used
 from bench.storing import query_lines
 
-RESULT = "bench-queries"
+RESULT, QUERIES_RESULT = "store-load", "bench-queries"
+# The size of a row in the result file, as loaded and after merges.
+LOADED, MERGED = "a row as loaded", "a row after merges, with all columns and indexes"
 LIMIT_BYTES = 60.0
 LIMIT_S = 1.0
 _FIRSTFLIGHT = [sys.executable, "-m", "cli"]
@@ -65,9 +67,9 @@ def main() -> int:
         parser.error("--times needs --queries-only")
     if (options.keep or options.queries_only) and options.folder is None:
         parser.error("--keep and --queries-only need --folder")
-    file = results.begin(parser, options.result, RESULT)
-    if options.result is not None:
-        probes = _probes(options.folder) if options.queries_only else options.rows
+    file = results.begin(parser, options.result, QUERIES_RESULT if options.queries_only else RESULT)
+    if options.result is not None and options.queries_only:
+        probes = _probes(options.folder)
         if not query_lines.right_size(probes, times=options.times):
             parser.error(f"--result needs ten million probes, and --times 10 if given; there are {probes:,}")
     if options.queries_only:
@@ -101,13 +103,14 @@ def _make_load_and_query(folder: Path, options: argparse.Namespace, file: result
     """Make, load and query; return the number of missed goals."""
     os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
     runs = _make_runs(folder, options.rows, options.runs)
+    values = results.Values()
     served = None
     if not options.embedded_only:
-        served = _served(folder, runs)
+        served = _served(folder, runs, values)
         shutil.rmtree(folder / "served")
-    first, second, missed = _embedded(folder, runs, columns=options.columns)
+    first, second, missed = _embedded(folder, runs, values, columns=options.columns)
     missed += _tell_queries(runs, first, second, served)
-    file.write(query_lines.lines(second, None), _versions())
+    file.write(values.lines, _versions())
     return missed
 
 
@@ -166,13 +169,15 @@ def _make_runs(folder: Path, rows: int, runs: int) -> dict[str, int]:
     return probes_of_runs
 
 
-def _embedded(folder: Path, runs: Mapping[str, int], *, columns: bool) -> tuple[Times, Times, int]:
+def _embedded(
+    folder: Path, runs: Mapping[str, int], values: results.Values, *, columns: bool
+) -> tuple[Times, Times, int]:
     """Load into an embedded store; return query times with one and with all runs, and the missed goals."""
     url = f"chdb:{folder / 'embedded'}"
     oldest, *others = runs
-    _tell_load("embedded", runs[oldest], _load(url, [oldest]))
+    _tell_load("embedded", runs[oldest], _load(url, [oldest]), values)
     first = _queries(folder, url, cold=True)
-    _tell_load("embedded, after that", sum(runs[run] for run in others), _load(url, others))
+    _tell_load("embedded, after that", sum(runs[run] for run in others), _load(url, others), values)
     second = _queries(folder, url, cold=True)
     page = folder / "page"
     used = process.run([*_FIRSTFLIGHT, "report", "--out", page], env=_env(url))
@@ -182,18 +187,23 @@ def _embedded(folder: Path, runs: Mapping[str, int], *, columns: bool) -> tuple[
         f"{(page / 'index.html').stat().st_size / 1000:.0f} kB",
         flush=True,
     )
-    return first, second, _size(url, sum(runs.values()), columns=columns)
+    newest = runs[others[-1]] if others else runs[oldest]
+    values.add(f"report page of a run of {newest:,} probes", used.cpu_s, "CPU s")
+    values.add("the report page: resident memory", used.peak_mb, "MB")
+    return first, second, _size(url, sum(runs.values()), values, columns=columns)
 
 
-def _served(folder: Path, runs: Mapping[str, int]) -> Times:
+def _served(folder: Path, runs: Mapping[str, int], values: results.Values) -> Times:
     """Load through the driver and the server; return the query times with all runs."""
     oldest, *others = runs
     with _serving(folder / "served") as (pid, url):
         for label, some in (("through the server", [oldest]), ("through the server, after that", others)):
             before = process.cpu_s(pid)
             used = _load(url, some)
-            _tell_load(label, sum(runs[run] for run in some), used, server_s=process.cpu_s(pid) - before)
+            server_s = process.cpu_s(pid) - before
+            _tell_load(label, sum(runs[run] for run in some), used, values, server_s=server_s)
         times = _queries(folder, url, cold=False)
+        values.add("the server: resident memory", process.peak_mb(pid), "MB")
         print(f"  the server's peak: {process.peak_mb(pid):.0f} MB resident", flush=True)
     return times
 
@@ -214,9 +224,15 @@ def _env(url: str) -> dict[str, str]:
     return os.environ | {"FIRSTFLIGHT_STORE": url}
 
 
-def _tell_load(where: str, probes: int, used: Used, server_s: float | None = None) -> None:
+def _tell_load(
+    where: str, probes: int, used: Used, values: results.Values, server_s: float | None = None
+) -> None:
     cpu_s = used.cpu_s + (server_s or 0)
     shared = "" if server_s is None else f" (loader {used.cpu_s:.1f}, server {server_s:.1f})"
+    values.add(f"load, {where}: rows per CPU second", probes / cpu_s)
+    if server_s is not None:
+        values.add(f"load, {where}: the server's share of the CPU time", 100 * server_s / cpu_s, "%")
+    values.add(f"load, {where}: resident memory of the loader", used.peak_mb, "MB")
     print(
         f"load, {where}: {probes} probes in {cpu_s:.1f} CPU s{shared}: {probes / cpu_s:.0f} per CPU second, "
         f"{probes / used.wall_s:.0f} per second of wall time,\n  "
@@ -233,7 +249,7 @@ def _queries(folder: Path, url: str, *, cold: bool) -> Times:
     return {query["name"]: query for query in map(json.loads, lines.read_text().splitlines())}
 
 
-def _size(url: str, rows: int, *, columns: bool) -> int:
+def _size(url: str, rows: int, values: results.Values, *, columns: bool) -> int:
     """Print bytes per row as loaded and as merged; return 1 if they are above the limit."""
     from store import open_store  # imports the engine, so only after the measured programs
 
@@ -269,7 +285,9 @@ def _size(url: str, rows: int, *, columns: bool) -> int:
     )
     for column in cost if columns else ():
         print(f"  {column['column']:22}{column['bytes'] / rows:9.3f}")
-    return int(on_disk / rows > LIMIT_BYTES)
+    values.add(LOADED, loaded["bytes"] / rows, "bytes")
+    values.add("a row in roll-ups, in addition", rolled["bytes"] / rows, "bytes")
+    return int(not values.add(MERGED, on_disk / rows, "bytes", most=LIMIT_BYTES))
 
 
 def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times | None) -> int:

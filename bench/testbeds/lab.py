@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from bench import process
+from bench import process, results
 from lab.system.link_log import LinkLog
 
+RESULT = "lab-times"
 ROOT = Path(__file__).parents[2]
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 QUANTILES = (0.5, 0.99, 0.999, 1.0)
@@ -72,8 +73,8 @@ def connections(place: Place, captures: Iterable[Path]) -> dict[Key, dict[str, A
     }
 
 
-def show(what: str, microseconds: Iterable[float]) -> None:
-    """Print one line: the count and quantiles in us."""
+def show(what: str, microseconds: Iterable[float]) -> results.Line:
+    """Print one line: the count and quantiles in us; return it as a line of the result file."""
     values = np.fromiter(microseconds, float)
     quantiles = np.quantile(values, QUANTILES)
     shown = ", ".join(
@@ -81,10 +82,12 @@ def show(what: str, microseconds: Iterable[float]) -> None:
         for q, value in zip(QUANTILES, quantiles, strict=True)
     )
     print(f"  {what} ({values.size:,}): {shown} us")
+    named = zip(("p50_us", "p99_us", "p999_us", "max_us"), quantiles, strict=True)
+    return {"what": what, "count": int(values.size)} | {name: round(float(us), 1) for name, us in named}
 
 
-def compare(place: Place, run: str) -> None:
-    """Print the differences between a campaign's records."""
+def compare(place: Place, run: str) -> Iterator[results.Line]:
+    """Print the differences between a campaign's records, and yield the lines of the result file."""
     rows = place.lines("sql", f"SELECT * FROM quic_probe WHERE run = '{run}'", "--format", "JSONEachRow")
     sent = {(r["src_ip"], r["src_port"], r["ip"], r["client_cid"]): r for r in rows if r["client_cid"]}
     connections_here = connections(place, (place.folder / "runs" / run).glob("*/*/capture/*.pcap"))
@@ -98,28 +101,30 @@ def compare(place: Place, run: str) -> None:
     }
     instant = {key: row for key, row in answered.items() if row["outcome"] == "iack" and row["attempts"] == 1}
 
-    show("link: released late", (late / 1000 for late in log.lateness_ns()))
+    yield show("link: packets released late", (late / 1000 for late in log.lateness_ns()))
     parted = [abs(row["ack_us"] - connections_here[key]["ack_us"]) for key, row in answered.items()]
-    show("send stamp: prober from capture", parted)
+    yield show("send timestamp: prober and its capture", parted)
     print(f"    further apart than 20 us: {sum(us > 20 for us in parted)}")
     gaps = ((row["ack_to_sh_us"], connections_here[key]["ack_to_sh_us"]) for key, row in answered.items())
-    show("ack_to_sh_us: prober from capture", (abs(a - b) for a, b in gaps if None not in (a, b)))
-    show(
-        "ack_to_sh_us: vantage point from edge",
+    yield show("`ack_to_sh_us`: prober and its capture", (abs(a - b) for a, b in gaps if None not in (a, b)))
+    yield show(
+        "`ack_to_sh_us`: vantage point and the edge's capture",
         (abs(row["ack_to_sh_us"] - edge[key]["ack_to_sh_us"]) for key, row in instant.items()),
     )
     declared = (
         (row["ack_to_sh_us"], truth[row["vantage"], row["domain"], row["ip"]]["ack_to_sh_us"])
         for row in instant.values()
     )
-    show("ack_to_sh_us: measured from declared", (abs(a - b) for a, b in declared if b is not None))
+    yield show("`ack_to_sh_us`: measured and declared", (abs(a - b) for a, b in declared if b is not None))
 
 
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="bench.testbeds.lab")
     parser.add_argument("--repetitions", type=int, default=1, help="of the lab's campaign (1)")
+    results.add_option(parser)
     options = parser.parse_args()
+    file = results.begin(parser, options.result, RESULT)
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as folder:
         place = Place(Path(folder))
         began = time.monotonic()
@@ -130,11 +135,12 @@ def main() -> int:
             words = ("campaign", "run", "--config", str(place.config()), "--set", "handshake.enabled=false")
             run = place.firstflight(*words, "--repetitions", str(options.repetitions)).splitlines()[-1]
             print(f"  {process.load()}; lab up in {up_s:.1f} s (wall)")
-            compare(place, run)
+            lines = list(compare(place, run))
         finally:
             began = time.monotonic()
             place.firstflight("lab", "down")
         print(f"  lab down in {time.monotonic() - began:.1f} s (wall)")
+    file.write(lines, results.packages())
     return 0
 
 

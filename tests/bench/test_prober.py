@@ -10,6 +10,7 @@ import pytest
 
 from bench.engines import kernel_alone, low_rates, prober
 from bench.engines.kernel_alone import KernelAlone
+from bench.results import Values
 
 MEASUREMENTS = ("_speed", "_memory", "_rate", "low_rates", "kernel_passes", "watch")
 
@@ -26,10 +27,10 @@ def test_every_measurement_counts_and_all_are_made(
 
     for name in MEASUREMENTS:
         monkeypatch.setattr(prober, name, partial(measure, name))
-    assert prober._measure(Path(), 443, True, KernelAlone()) is (missed is None)
+    assert prober._measure(Path(), 443, True, Values()) is (missed is None)
     assert made == list(MEASUREMENTS)
     made.clear()
-    prober._measure(Path(), 443, True, KernelAlone(), ["watch", "low_rates"])
+    prober._measure(Path(), 443, True, Values(), ["watch", "low_rates"])
     assert made == ["low_rates", "watch"]
 
 
@@ -58,6 +59,10 @@ def test_the_goal_holds_at_each_low_rate(
     # The kernel's time may be unknown.
     alone = iter([None, 10.0, 11.0, 12.0, None, 14.0])
     monkeypatch.setattr(kernel_alone, "us_per_target", lambda *_: next(alone))
-    kernel = KernelAlone()
-    assert low_rates.low_rates(tmp_path, 443, 10, kernel) is kept
+    kernel, values = KernelAlone(), Values()
+    assert low_rates.low_rates(tmp_path, 443, 10, kernel, values) is kept
+    assert any(line["missed"] for line in values.lines) is not kept
+    found = {line["what"]: line["measured"] for line in values.lines}
+    assert found["CPU time per target at 2,000/s"] == 4000
+    assert found["the kernel's share at 2,000/s, 4 probes in a pass"] is None
     assert [kernel.at(rate) for rate in (50, 200, 500, 1000, 2000)] == [10.0, 11.0, 12.0, None, None]

@@ -13,12 +13,12 @@ import pytest
 
 from bench import __main__ as bench
 from bench import mutant_counts, mutants, results
-from bench.campaigns import campaign, stage_memory
+from bench.campaigns import campaign
 from bench.campaigns.cost_table import StageRow
-from bench.engines import kernel_alone
-from bench.engines.kernel_alone import KernelAlone
+from bench.dissecting import dissector
+from bench.engines import crawl, downloads, handshake_engine, prober, resolve, routing_table, tcp_options
 from bench.storing import dashboard, database, query_lines
-from bench.testbeds import ack_cost, real_time, stack_delays
+from bench.testbeds import ack_cost, lab, real_time, stack_delays, testbed
 from deploy.docs import result_table
 from deploy.docs import results as pages
 from testbed.experiment.cell import Cell
@@ -48,7 +48,7 @@ def test_a_file_has_the_command_the_date_the_machine_and_the_versions(tmp_path: 
     file.write([{"client": "a", "gain_ms": 1}, {"client": "b", "gain_ms": None}], VERSIONS)
     found = content(path)
     assert found["commands"] == ["python -m bench campaign --names 100 --folder 'a b'"]
-    assert found["result"] == "own" and found["versions"] == VERSIONS and "transcribed" not in found
+    assert found["result"] == "own" and found["versions"] == VERSIONS
     assert found["firstflight"][0].startswith("0.") and found["kernel"][0].startswith("linux-")
     assert (
         "processors (" in found["machine"]
@@ -61,36 +61,6 @@ def test_a_file_has_the_command_the_date_the_machine_and_the_versions(tmp_path: 
     begun(path).write([{"client": "c"}], VERSIONS)
     assert content(path)["lines"] == [{"client": "c"}]
     assert content(path)["commands"] == ["python -m bench campaign"]
-
-
-def test_lines_accumulate_and_each_says_how_it_was_measured(tmp_path: Path) -> None:
-    path = tmp_path / "own.json"
-    for version in ("first", "second"):
-        begun(path, "own", "--version", version).append({"version": version}, VERSIONS)
-    found = content(path)
-    assert [line["version"] for line in found["lines"]] == ["first", "second"]
-    assert found["commands"] == [f"python -m bench campaign --version {v}" for v in ("first", "second")]
-    for line in found["lines"]:
-        assert line["measured_on"] == found["measured_on"] and line["versions"] == VERSIONS
-        assert line["firstflight"] == found["firstflight"] and "load" in line["machine"]
-
-
-def test_a_transcribed_file_stays_transcribed_with_a_later_date(tmp_path: Path) -> None:
-    path = tmp_path / "own.json"
-    transcribed = {
-        "result": "own",
-        "transcribed": "copied",
-        "commands": ["x"],
-        "measured_until": "2020-01-01",
-    }
-    path.write_text(json.dumps({**transcribed, "lines": [{"version": "old"}]}))
-    begun(path).append({"version": "new"}, VERSIONS)
-    found = content(path)
-    assert found["transcribed"] == "copied" and "measured_on" not in found
-    assert found["measured_until"] == found["lines"][1]["measured_on"] > "2020-01-01"
-    assert found["commands"] == ["x", "python -m bench campaign"]
-    begun(path).write([{"version": "new"}], VERSIONS)
-    assert "transcribed" not in content(path) and content(path)["measured_on"]
 
 
 @pytest.mark.parametrize("earlier", ['{"result": "other"}', "[]", "{", "{}"])
@@ -114,7 +84,6 @@ def test_without_the_option_nothing_is_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     file = results.begin(argparse.ArgumentParser(prog="bench campaign"), None, "own", [])
     file.write([{}], VERSIONS)
-    file.append({}, VERSIONS)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -144,9 +113,13 @@ def queries() -> list[results.Line]:
     return query_lines.lines(QUERIES, {**QUERIES, "amplification": query(cpu_s=1.0)})
 
 
-def kernel() -> list[results.Line]:
-    at_rates: dict[int, list[float | None]] = {50: [19.44], 2000: [8.0, 9.0], 500: [7.0, None]}
-    return list(KernelAlone(at_rates, {5: 18.0, 20: None}).lines())
+def values() -> list[results.Line]:
+    found = results.Values()
+    assert found.add("speed", 73_412.6, least=60_000.0, of=(70_000.0, 73_412.6))
+    assert not found.add("memory", 100.04, "MB", most=100.0)
+    assert found.add("share", None, "%")
+    assert not found.add("ratio", None, "times", most=1.5)
+    return found.lines
 
 
 def compared() -> list[results.Line]:
@@ -160,14 +133,16 @@ def compared() -> list[results.Line]:
 
 
 def campaigns() -> list[results.Line]:
-    rows = [StageRow("load", {"Python": 2.5}, disk_mb=3.4), StageRow("dissect", {"dissector": 1.0})]
-    return [campaign.result_line("new", 1000, 500.0, "2.0 to 1.0", rows)]
+    few = [StageRow("load", peak_mb=7.0), StageRow("probe", peak_mb=8.0)]
+    many = [
+        StageRow("load", {"Python": 2.5}, 9.4, disk_mb=3.4),
+        StageRow("probe", {"prober": 1.0, "Python": 0.04}, 8.6, disk_mb=20.0, capture_mb=11.0),
+    ]
+    return campaign.result_lines(1000, few, many)
 
 
-def memory() -> list[results.Line]:
-    peaks = {100_000: 100e6, 400_000: 112e6, 1_000_000: 130e6}
-    of_sizes = {names: {"targets": int(size)} for names, size in peaks.items()}
-    return stage_memory.lines(of_sizes, [{"stage": "targets", "names_1000000_mb": 240}])
+def times_of_the_lab() -> list[results.Line]:
+    return [lab.show("send timestamp", [1.0, 3.0])]
 
 
 def ack_costs() -> list[results.Line]:
@@ -182,14 +157,20 @@ def delays() -> list[results.Line]:
 
 LINES: dict[str, tuple[Callable[[], Sequence[results.Line]], set[str]]] = {
     ack_cost.RESULT: (ack_costs, {"received", "rounds"}),
-    campaign.RESULT: (campaigns, set()),
+    campaign.RESULT: (campaigns, {"program_cpu_s"}),
     dashboard.RESULT: (lambda: [dashboard.result_line("/", 0.1, 0.2, 0.001, 0.3, 400)], set()),
-    database.RESULT: (queries, set()),
-    kernel_alone.RESULT: (kernel, set()),
+    database.QUERIES_RESULT: (queries, set()),
+    lab.RESULT: (times_of_the_lab, set()),
     mutants.RESULT: (lambda: mutant_counts.lines(COUNTS, dict.fromkeys(COUNTS, 200)), set()),
     real_time.RESULT: (compared, {"experiment", "cell", "rtt_ms", "late_p99_us"}),
     stack_delays.RESULT: (delays, set()),
-    stage_memory.RESULT: (memory, set()),
+    **{
+        module.RESULT: (values, set[str]())
+        for module in (
+            *(crawl, database, dissector, downloads, handshake_engine, prober, resolve, routing_table),
+            *(tcp_options, testbed),
+        )
+    },
 }
 
 
@@ -208,8 +189,6 @@ def test_lines_have_the_columns_of_the_tables(name: str) -> None:
 
 def test_every_file_of_a_bench_is_tested() -> None:
     known = (json.loads(path.read_text("utf-8")) for path in (pages.DOCS / "results").glob("*.json"))
-    # A transcribed file has no lines of a bench.
-    known = (c for c in known if "transcribed" not in c)
     of_benches = {c["result"] for c in known if any("python -m bench" in line for line in c["commands"])}
     assert of_benches <= set(LINES)
 
@@ -222,16 +201,22 @@ def test_values_of_the_lines() -> None:
     assert (views["query"], views["cpu_s"]) == ("views table1, iack_by_cdn", None)
     assert (views["cpu_s_low"], views["cpu_s_high"], views["growth"]) == (0.1, 0.3, None)
     assert query_lines.lines(QUERIES, None)[0]["hundred_million_cpu_s"] is None
-    assert [line["us_per_target"] for line in kernel()] == [19.4, None, 8.5, 18.0, None]
-    assert [line["probes_per_pass"] for line in kernel()] == [5, 7, 4, 5, 20]
+    speed, size, share, ratio = values()
+    assert (speed["measured"], speed["low"], speed["high"]) == (73_410, 70_000, 73_410)
+    assert (speed["least"], speed["most"], speed["missed"]) == (60_000, None, None)
+    # A value that rounds to the goal still misses it.
+    assert (size["measured"], size["missed"], size["low"]) == (100.0, "missed", None)
+    assert (share["measured"], share["missed"], ratio["missed"]) == (None, None, "missed")
     done, failed = compared()
     assert (done["figure"], done["real_ms"], done["more_ms"]) == ("7", 22.0, 2.0)
     assert (done["real_low_ms"], done["real_high_ms"]) == (21.0, 22.5)
     assert (failed["simulated_ms"], failed["real_ms"], failed["real_low_ms"]) == (20.0, None, None)
-    assert campaigns()[0]["cpu_s"] == 3.5 and campaigns()[0]["disk_mb"] == 3
-    targets, as_data, *_ = memory()
-    assert (targets["names_400000_mb"], targets["bytes_per_name"], targets["before_mb"]) == (112, 40, 240)
-    assert (as_data["names_100000_mb"], as_data["bytes_per_name"]) == (None, None)
+    load, probe, total = campaigns()
+    assert (load["cpu_s"], load["captures_mb"], load["peak_mb"], load["peak_mb_few"]) == (2.5, None, 9, 7)
+    assert (probe["programs"], probe["disk_mb"], probe["captures_mb"]) == ("prober 1.0", 20, 11)
+    assert (total["stage"], total["cpu_s"], total["disk_mb"]) == ("sum, 1,000 names", 3.54, 23)
+    assert (total["peak_mb"], total["peak_mb_few"], total["captures_mb"]) == (9, 8, 11)
+    assert times_of_the_lab()[0]["p50_us"] == 2.0 and times_of_the_lab()[0]["max_us"] == 3.0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bench.campaigns.scale import DAYS, Costs, Scale, grown, lines
+from bench.campaigns.scale import DAYS, RESULTS, Costs, Scale, grown, lines, tables
+
+
+def test_the_page_has_the_tables_of_the_kept_results() -> None:
+    page = (RESULTS.parent / "scale.md").read_text(encoding="utf-8")
+    for table in "\n".join(tables()).split("\n\n"):
+        assert table in page, "run: python -m bench scale, and copy its tables to docs/scale.md"
+
 
 COSTS = Costs(
     resolve_cpu_s=40,
@@ -19,6 +26,7 @@ COSTS = Costs(
     file_bytes=400e6,
     capture_bytes=2e9,
     network_bytes=6e9,
+    merged=45.1 / 49.4,
 )
 
 
@@ -29,11 +37,11 @@ def test_costs_grow_with_names_points_and_days() -> None:
         "sending at 1,000 probes per second": "2.5 h",
         "rate for sending within 12 h": "208 per second",
         "CPU at a vantage point per day, at 1,000 probes per second": "33.3 min",
-        "cores there, if all is to end within a day": "0.02",
+        "cores needed there to finish within a day": "0.02",
         "CPU at the centre per day": "6.0 min",
-        "network of a vantage point per day": "60.0 GB",
-        "record files of a vantage point per day": "4.0 GB",
-        "captures of a vantage point per day": "20.0 GB",
+        "network for a vantage point per day": "60.0 GB",
+        "record files from a vantage point per day": "4.0 GB",
+        "captures from a vantage point per day": "20.0 GB",
         "rows per day, all vantage points": "200.00 million",
         "store per day": "20.0 GB",
         # 4.30 times: log10 of 161 GB / 8 MB.
@@ -41,7 +49,7 @@ def test_costs_grow_with_names_points_and_days() -> None:
         "rows in five years": "365.20 billion",
         "store in five years": "36.5 TB",
         "the same after merges": "33.3 TB",
-        "shards of 6 TB for that": "7",
+        "shards of 6 TB needed": "7",
     }
     assert DAYS == 1826
 

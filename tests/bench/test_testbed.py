@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import process
+from bench.results import Values
 from bench.testbeds import real_time
 from bench.testbeds import testbed as bench
 from bench.testbeds.testbed_cost import RepetitionCost, line, scaled, whole
@@ -80,7 +81,7 @@ def test_the_cells_are_those_of_figure_5() -> None:
 def test_each_cell_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float, kept: bool) -> None:
     costs = iter([5.0, 5.0, cell_s])
     monkeypatch.setattr(bench, "_run", lambda *_: RepetitionCost(next(costs), 1, 100, 20))
-    assert bench._cells(tmp_path) is kept
+    assert bench._cells(tmp_path, Values()) is kept
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_the_python_client_is_no_part_of_the_goal(
         return RepetitionCost(client_s + 1, len(cells), repetitions, 1)
 
     monkeypatch.setattr(bench, "_run", run)
-    assert bench._figure(tmp_path, all_of_it=True) is kept
+    assert bench._figure(tmp_path, Values(), all_of_it=True) is kept
 
 
 def test_trials_that_were_not_all_done_are_no_measurement(
