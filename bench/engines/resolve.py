@@ -51,7 +51,9 @@ def main() -> int:
     folder = options.peers
     names, few = folder / "names", folder / "few"
     for path, count in ((names, options.names), (few, options.names // 5)):
-        path.write_text("".join(f"{name}\n" for name in campaign_world.made_names(count)), encoding="ascii")
+        # Line by line: the kernel also charges the programs the memory of this process.
+        with path.open("w", encoding="ascii") as out:
+            out.writelines(f"{name}\n" for name in campaign_world.made_names(count))
     programs: dict[str, tuple[Path, Callable[[], list[str]]]] = {
         OURS: (names, lambda: _own_argv(names, ["--format", "jsonl"])),
         "firstflight resolve, segments": (
