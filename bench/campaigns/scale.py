@@ -2,7 +2,7 @@
 
 This measures nothing. It reads the kept results of `python -m bench campaign` (of a million names, at 20,000
 new probes and 60,000 queries per second), `bench prober` and `bench database` in docs/results, and calculates
-everything else. docs/scale.md contains the tables that it prints. Memory is not included: either it does not
+everything else. docs/scale.md contains the table that it prints. Memory is not included: either it does not
 grow with the number of names, or docs/scale.md gives it.
 """
 
@@ -68,8 +68,6 @@ CAMPAIGN_RATE, TARGETS = 20_000, 920_414
 """New probes per second and targets of the measured campaign (bench/campaigns/campaign_world.py)."""
 # Both directions of a probe, as captured with padding, and 300 bytes for a query and its answer.
 PROBE_BYTES, QUERY_BYTES = 5_100, 300
-HUNDRED_MILLION = 100_000_000
-QUERIES = ("ack_to_sh_quantiles", "amplification", "changed_behaviour", "sh_to_handshake", "iack_share")
 MILLIONS = (1, 30, 300)
 VANTAGES = (4, 20)
 
@@ -103,12 +101,6 @@ def measured(folder: Path = RESULTS) -> Costs:
         network_bytes=TARGETS * PROBE_BYTES + 3 * 1_000_000 * QUERY_BYTES,
         merged=loading[MERGED] / loading[LOADED],
     )
-
-
-def measured_queries(folder: Path = RESULTS) -> dict[str, tuple[float, float]]:
-    """Return CPU seconds of queries over a hundred million probes, and their ratio to ten million."""
-    known = {line["query"]: line for line in _lines(folder, "bench-queries")}
-    return {name: (known[name]["hundred_million_cpu_s"], known[name]["growth"]) for name in QUERIES}
 
 
 def _lines(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -151,14 +143,6 @@ def lines(costs: Costs, scale: Scale) -> Iterator[tuple[str, str]]:
     yield f"shards of {SHARD_TB:.0f} TB needed", f"{max(1, -(-total // (SHARD_TB * 1e12))):,.0f}"
 
 
-def grown(measured_s: float, growth: float, rows: float, measured_rows: float) -> float:
-    """Return a query's CPU seconds over `rows`; `growth`: measured factor for ten times the rows.
-
-    Fits a power of the number of rows to two measured points. Values beyond these points are extrapolated.
-    """
-    return float(measured_s * (rows / measured_rows) ** math.log10(growth))
-
-
 def _time(seconds: float) -> str:
     return f"{seconds / 60:,.1f} min" if seconds < 3600 else f"{seconds / 3600:,.1f} h"
 
@@ -178,16 +162,16 @@ def _bytes(count: float) -> str:
 
 
 def main() -> int:
-    """Print the tables."""
+    """Print the table."""
     parser = argparse.ArgumentParser(prog="bench scale")
     parser.add_argument("--rate", type=float, default=500, help="new probes per second of a vantage point")
     options = parser.parse_args()
-    print("\n".join(tables(options.rate)))
+    print("\n".join(table(options.rate)))
     return 0
 
 
-def tables(rate: float = 500) -> Iterator[str]:
-    """Yield the lines of both tables; `rate`: new probes per second of a vantage point."""
+def table(rate: float = 500) -> Iterator[str]:
+    """Yield the lines of the table; `rate`: new probes per second of a vantage point."""
     scales = [Scale(n, v, rate) for n in MILLIONS for v in VANTAGES]
     heads = [f"{scale.millions:g} million, {scale.vantages} points" for scale in scales]
     costs = measured()
@@ -196,13 +180,6 @@ def tables(rate: float = 500) -> Iterator[str]:
     yield _row(["---"] * (1 + len(heads)))
     for what in columns[0]:
         yield _row([what, *(column[what] for column in columns)])
-    yield ""
-    probes = [HUNDRED_MILLION, 10**9, 10**10]
-    yield _row(["query, CPU s over this many probes", *map(_with_separators, probes)])
-    yield _row(["---"] * (1 + len(probes)))
-    for name, (measured_s, growth) in measured_queries().items():
-        times = (grown(measured_s, growth, count, HUNDRED_MILLION) for count in probes)
-        yield _row([name, *(f"{seconds:,.1f}" for seconds in times)])
 
 
 def _row(cells: list[str]) -> str:

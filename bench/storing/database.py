@@ -203,7 +203,9 @@ def _served(folder: Path, runs: Mapping[str, int], values: results.Values) -> Ti
             server_s = process.cpu_s(pid) - before
             _tell_load(label, sum(runs[run] for run in some), used, values, server_s=server_s)
         times = _queries(folder, url, cold=False)
-        values.add("the server: resident memory", process.peak_mb(pid), "MB")
+        values.add(
+            "the server, loading and answering all queries: resident memory", process.peak_mb(pid), "MB"
+        )
         print(f"  the server's peak: {process.peak_mb(pid):.0f} MB resident", flush=True)
     return times
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bench.campaigns.scale import DAYS, RESULTS, Costs, Scale, grown, lines, tables
+from bench.campaigns.scale import DAYS, RESULTS, Costs, Scale, lines, table
 
 
-def test_the_page_has_the_tables_of_the_kept_results() -> None:
+def test_the_page_has_the_table_of_the_kept_results() -> None:
     page = (RESULTS.parent / "scale.md").read_text(encoding="utf-8")
-    for table in "\n".join(tables()).split("\n\n"):
-        assert table in page, "run: python -m bench scale, and copy its tables to docs/scale.md"
+    assert "\n".join(table()) in page, "run: python -m bench scale, and copy the table to docs/scale.md"
 
 
 COSTS = Costs(
@@ -59,11 +58,3 @@ def test_costs_grow_with_names_points_and_days() -> None:
 )
 def test_the_prober_costs_what_was_measured_at_the_next_lower_rate(rate: float, prober_s: float) -> None:
     assert COSTS.vantage_cpu_s(rate) == pytest.approx(40 + 62 + 20 + 60 + prober_s)
-
-
-@pytest.mark.parametrize(
-    ("growth", "rows", "seconds"),
-    [(10.0, 10**9, 50.0), (1.0, 10**9, 0.5), (4.0, 10**9, 8.0), (4.0, 10**7, 0.5)],
-)
-def test_a_query_grows_as_measured(growth: float, rows: float, seconds: float) -> None:
-    assert grown(0.5, growth, rows, 10**7) == pytest.approx(seconds)
