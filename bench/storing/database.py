@@ -5,8 +5,9 @@ them. With `--queries-only --times N`, the bench first copies rows inside the en
 times as many (store_copies.py): `--times 10` makes a hundred million probes in 5 GB. A store can be
 multiplied only once. The bench times the queries before and after copying.
 
-`--result FILE` writes the costs of loading to FILE. With `--queries-only`, it writes the times of the queries
-over ten million probes, and with `--times 10` also over a hundred million.
+`--result FILE` writes the costs of loading to FILE, and `--queries-result FILE` the times of the queries over
+ten million probes. With `--queries-only`, `--result FILE` writes the times, with `--times 10` also over a
+hundred million.
 
 Makes ten monthly runs (store_rows.py: four vantage points, two days each, the lab's answers). Lets
 `firstflight load` load the first run and then the others, once with clickhouse-driver through `store serve`
@@ -62,14 +63,18 @@ def main() -> int:
         "--times", type=int, default=1, help="with --queries-only: first copy runs to N times as many rows"
     )
     results.add_option(parser)
+    parser.add_argument("--queries-result", type=Path, metavar="FILE", help="write the times of the queries")
     options = parser.parse_args()
+    if options.queries_only and options.queries_result is not None:
+        parser.error("--queries-only writes the times with --result")
     if options.times > 1 and not options.queries_only:
         parser.error("--times needs --queries-only")
     if (options.keep or options.queries_only) and options.folder is None:
         parser.error("--keep and --queries-only need --folder")
     file = results.begin(parser, options.result, QUERIES_RESULT if options.queries_only else RESULT)
-    if options.result is not None and options.queries_only:
-        probes = _probes(options.folder)
+    queries_file = results.begin(parser, options.queries_result, QUERIES_RESULT)
+    if options.queries_result is not None or (options.queries_only and options.result is not None):
+        probes = _probes(options.folder) if options.queries_only else options.rows
         if not query_lines.right_size(probes, times=options.times):
             parser.error(f"--result needs ten million probes, and --times 10 if given; there are {probes:,}")
     if options.queries_only:
@@ -82,9 +87,9 @@ def main() -> int:
         return missed
     if options.keep:
         options.folder.mkdir(parents=True, exist_ok=True)
-        return _make_load_and_query(options.folder, options, file)
+        return _make_load_and_query(options.folder, options, file, queries_file)
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
-        return _make_load_and_query(Path(name), options, file)
+        return _make_load_and_query(Path(name), options, file, queries_file)
 
 
 def _versions() -> results.Versions:
@@ -99,7 +104,9 @@ def _probes(folder: Path) -> int:
     return int(counted.read_text())
 
 
-def _make_load_and_query(folder: Path, options: argparse.Namespace, file: results.ResultFile) -> int:
+def _make_load_and_query(
+    folder: Path, options: argparse.Namespace, file: results.ResultFile, queries_file: results.ResultFile
+) -> int:
     """Make, load and query; return the number of missed goals."""
     os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
     runs = _make_runs(folder, options.rows, options.runs)
@@ -111,6 +118,7 @@ def _make_load_and_query(folder: Path, options: argparse.Namespace, file: result
     first, second, missed = _embedded(folder, runs, values, columns=options.columns)
     missed += _tell_queries(runs, first, second, served)
     file.write(values.lines, _versions())
+    queries_file.write(query_lines.lines(second, None), _versions())
     return missed
 
 
