@@ -7,8 +7,8 @@ client      {module = "..."} or {program = "firstflight-..."}: takes requests on
             `programs = [...]`: programs that it runs, which must be on the PATH
 server      a folder of lab/stacks with a server that has the modes `iack` and `wait`, or {program =
             "firstflight-..."}, a testbed-only server, which takes one endpoint of the lab's configuration;
-            `patched = true`: the server is in testbed/stacks/patched. {serve = [...]}: the argument list of an
-            installed program, as testbed/stacks/own_server.py describes it, with `programs` as above and
+            `patched = true`: the server is in testbed/stacks/patched. {serve = [...]}: the argument list of
+            an installed program, as testbed/stacks/own_server.py describes it, with `programs` as above and
             the source of its `version`
 version     the source of the version: {python = DISTRIBUTION}, {cargo = CRATE}, {go = MODULE},
             {maven = ARTIFACT} in testbed/clients/ARTIFACT/pom.xml, {debian = PACKAGE} if installed,
