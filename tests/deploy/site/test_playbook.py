@@ -274,7 +274,9 @@ def test_a_new_opt_out_list_is_refused_while_vantage_points_may_have_entries(
     done = run(
         environment, "ansible-playbook", "-i", f"{tmp_path}/hosts.json", "-e", more, f"{tmp_path}/play.yml"
     )
-    refused = dict(re.findall(r"fatal: \[(\w+)\]: FAILED! => .*are not empty.* at (.*): put", done.stdout))
+    refused = dict(
+        re.findall(r"fatal: \[(\w+)\]: FAILED! => .*or cannot be reached: (\w+)\. Copy the list", done.stdout)
+    )
     assert refused == {"lost": "b", "unknown": "away"}, done.stdout
     for name, (_, _, _, expected) in CENTRES.items():
         found = tmp_path / name / "list"

@@ -287,9 +287,16 @@ def test_aioquic_s_own_file(tmp_path: Path) -> None:
         return logger
 
     path = tmp_path / "client.qlog"
-    path.write_text(json.dumps(asyncio.run(exchange()).to_dict()))
+    log = asyncio.run(exchange()).to_dict()
+    path.write_text(json.dumps(log))
+    logged = [
+        event["data"]["latest_rtt"]
+        for event in log["traces"][0]["events"]
+        if event["name"] == "recovery:metrics_updated" and "latest_rtt" in event["data"]
+    ]
+    assert logged
     rows = list(read.metrics(path))
-    assert len(rows) >= 4
+    assert [row["latest_rtt_us"] for row in rows] == [round(ms * 1000) for ms in logged]
     assert {(row["side"], row["updated"]) for row in rows[:1]} == {("client", True)}
     first = rows[0]
     assert first["pto_us"] == pytest.approx(
