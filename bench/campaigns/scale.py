@@ -1,9 +1,9 @@
 """Extrapolate the costs of measuring a million names to more names: `python -m bench scale`.
 
 This measures nothing. It reads the kept results of `python -m bench campaign` (of a million names, at 20,000
-new probes and 60,000 queries per second) and `bench prober` in docs/results, and calculates everything else.
-docs/scale.md contains the table that it prints. Memory is not included: either it does not grow with the
-number of names, or docs/scale.md gives it.
+new probes and 60,000 queries per second), `bench prober` and `bench database` in docs/results, and calculates
+everything else. docs/scale.md contains the table that it prints. Memory is not included: either it does not
+grow with the number of names, or docs/scale.md gives it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines.low_rates import LOW_RATES, RATE, us_per_target
+from bench.storing.database import LOADED, MERGED
 
 DAY_S = 86_400
 DAYS = 5 * 365 + 1
@@ -62,8 +63,6 @@ class Costs:
         return stages + self.targets * prober_us / 1e6
 
 
-# Size of merged rows as a share of their size as loaded (docs/measured.md, bytes per row).
-MERGED = 45.1 / 49.4
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 CAMPAIGN_RATE, TARGETS = 20_000, 920_414
 """New probes per second and targets of the measured campaign (bench/campaigns/campaign_world.py)."""
@@ -80,7 +79,9 @@ def measured(folder: Path = RESULTS) -> Costs:
     the stages probe, resolve, dissect and targets.
     """
     stages = {line["stage"]: line for line in _lines(folder, "campaign")}
-    prober = {line["what"]: line["measured"] for line in _lines(folder, "prober")}
+    prober, store = (
+        {line["what"]: line["measured"] for line in _lines(folder, name)} for name in ("prober", "store-load")
+    )
     prober_s = stages["probe"]["program_cpu_s"]["prober"]
     captures_mb = stages["probe"]["captures_mb"]
     files_mb = sum(stages[name]["disk_mb"] for name in ("probe", "resolve", "dissect", "targets"))
@@ -99,7 +100,7 @@ def measured(folder: Path = RESULTS) -> Costs:
         file_bytes=(files_mb - captures_mb) * 1e6,
         capture_bytes=captures_mb * 1e6,
         network_bytes=TARGETS * PROBE_BYTES + 3 * 1_000_000 * QUERY_BYTES,
-        merged=MERGED,
+        merged=store[MERGED] / store[LOADED],
     )
 
 

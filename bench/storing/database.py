@@ -1,22 +1,18 @@
 """Measure the database with ten million probes: `python -m bench database`.
 
-`--keep --folder DIR` keeps the runs and the store. `--queries-only --folder DIR` only times the queries on
-them. With `--queries-only --times N`, the bench first copies rows inside the engine until the store has N
-times as many (store_copies.py): `--times 10` makes a hundred million probes in 5 GB. A store can be
-multiplied only once. The bench times the queries before and after copying.
-
-`--result FILE` writes the costs of loading to FILE, and `--queries-result FILE` the times of the queries over
-ten million probes. With `--queries-only`, `--result FILE` writes the times, with `--times 10` also over a
-hundred million.
-
 Makes ten monthly runs (store_rows.py: four vantage points, two days each, the lab's answers). Lets
 `firstflight load` load the first run and then the others, once with clickhouse-driver through `store serve`
-and once into an embedded store (`--embedded-only`: only the embedded store). After the first and the last
-run, times each named query (queries.py); at the end, also times the report page and measures the size
-of the table.
+and once into an embedded store (`--embedded-only`: only the embedded store). Then measures the embedded
+store: the report page, the size of the table, and the time of each named query (queries.py).
+
+With `--times N`, the bench then copies rows inside the engine until the store has N times as many
+(store_copies.py), and measures the CPU time of the queries again: `--times 10` makes a hundred million
+probes in 5 GB. `--result FILE` writes the costs of loading to FILE, `--queries-result FILE` the times of
+the queries.
 
 CPU time and memory are totals of whole processes. Goals: at most `LIMIT_BYTES` per row; each named query in
-less than `LIMIT_S` on two cores, by median wall time or, on a busy machine, by CPU time.
+less than `LIMIT_S` on two cores over ten million probes, by median wall time or, on a busy machine, by CPU
+time.
 """
 
 from __future__ import annotations
@@ -53,101 +49,49 @@ def main() -> int:
     parser.add_argument("--embedded-only", action="store_true", help="skip the store behind a server")
     parser.add_argument("--columns", action="store_true", help="also print the bytes of each column")
     parser.add_argument("--folder", type=Path, help="working folder: 200 bytes per probe (default: TMPDIR)")
-    parser.add_argument("--keep", action="store_true", help="leave runs and the embedded store in --folder")
     parser.add_argument(
-        "--queries-only",
-        action="store_true",
-        help="only time the queries of the store in --folder that an earlier call with --keep made",
-    )
-    parser.add_argument(
-        "--times", type=int, default=1, help="with --queries-only: first copy runs to N times as many rows"
+        "--times", type=int, default=1, help="also time the queries with N times as many probes"
     )
     results.add_option(parser)
     parser.add_argument("--queries-result", type=Path, metavar="FILE", help="write the times of the queries")
     options = parser.parse_args()
-    if options.queries_only and options.queries_result is not None:
-        parser.error("--queries-only writes the times with --result")
-    if options.times > 1 and not options.queries_only:
-        parser.error("--times needs --queries-only")
-    if (options.keep or options.queries_only) and options.folder is None:
-        parser.error("--keep and --queries-only need --folder")
-    file = results.begin(parser, options.result, QUERIES_RESULT if options.queries_only else RESULT)
+    file = results.begin(parser, options.result, RESULT)
     queries_file = results.begin(parser, options.queries_result, QUERIES_RESULT)
-    if options.queries_result is not None or (options.queries_only and options.result is not None):
-        probes = _probes(options.folder) if options.queries_only else options.rows
-        if not query_lines.right_size(probes, times=options.times):
-            parser.error(f"--result needs ten million probes, and --times 10 if given; there are {probes:,}")
-    if options.queries_only:
-        missed, ten = _queries_only(options.folder)
-        hundred = None
-        if options.times > 1:
-            _multiply(options.folder, options.times)
-            missed, hundred = _queries_only(options.folder)
-        file.write(query_lines.lines(ten, hundred), _versions())
-        return missed
-    if options.keep:
-        options.folder.mkdir(parents=True, exist_ok=True)
-        return _make_load_and_query(options.folder, options, file, queries_file)
+    if options.queries_result is not None and not query_lines.right_size(options.rows, times=options.times):
+        parser.error("--queries-result needs ten million --rows, and --times 10 if given")
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
-        return _make_load_and_query(Path(name), options, file, queries_file)
+        return _measure(Path(name), options, file, queries_file)
 
 
-def _versions() -> results.Versions:
-    return results.packages("chdb", "clickhouse-driver")
-
-
-def _probes(folder: Path) -> int:
-    """Return the number of probes in the embedded store in `folder`."""
-    counted = folder / "probes.txt"
-    argv = [*_FIRSTFLIGHT, "sql", "SELECT count() FROM quic_probe", "--format", "TSV"]
-    process.run(argv, quiet=True, out=counted, env=_env(f"chdb:{folder / 'embedded'}"))
-    return int(counted.read_text())
-
-
-def _make_load_and_query(
+def _measure(
     folder: Path, options: argparse.Namespace, file: results.ResultFile, queries_file: results.ResultFile
 ) -> int:
     """Make, load and query; return the number of missed goals."""
     os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
-    runs = _make_runs(folder, options.rows, options.runs)
+    url = f"chdb:{folder / 'embedded'}"
+    versions = results.packages("chdb", "clickhouse-driver")
     values = results.Values()
-    served = None
+    runs = _make_runs(folder, options.rows, options.runs)
     if not options.embedded_only:
-        served = _served(folder, runs, values)
+        _load_served(folder / "served", runs, values)
         shutil.rmtree(folder / "served")
-    first, second, missed = _embedded(folder, runs, values, columns=options.columns)
-    missed += _tell_queries(runs, first, second, served)
-    file.write(values.lines, _versions())
-    queries_file.write(query_lines.lines(second, None), _versions())
+    missed = _load_embedded(folder, url, runs, values, columns=options.columns)
+    file.write(values.lines, versions)
+    found = _queries(folder, url, "--cold")
+    missed += _tell_queries(sum(runs.values()), found)
+    found_more = None
+    if options.times > 1:
+        more = _multiply(folder, url, options.times)
+        # Without a goal, so each query runs only twice.
+        found_more = _queries(folder, url, "--warm", "1")
+        _tell_queries(more, found_more)
+    queries_file.write(query_lines.lines(found, found_more), versions)
     return missed
 
 
-def _queries_only(folder: Path) -> tuple[int, Times]:
-    """Time the queries of the embedded store in `folder`; return how many are too slow, and the times."""
-    url = f"chdb:{folder / 'embedded'}"
-    process.run([*_FIRSTFLIGHT, "db", "migrate"], quiet=True, out=Path(os.devnull), env=_env(url))
-    print(f"queries of {url}, seconds (medians of 5 warm; cold: files not in memory, engine just opened)")
-    print(f"  {process.load()}\n  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}{'rows':>8}")
-    late = 0
-    found = _queries(folder, url, cold=True)
-    for name, times in found.items():
-        if times["refused"]:
-            late += 1
-            print(f"  {name:22}{times['refused']}")
-            continue
-        slow = max(times["cold_s"], times["wall_s"]) >= LIMIT_S
-        late += slow and not name.startswith("view ")
-        print(
-            f"  {name:22}{times['cold_s']:7.2f}{times['wall_s']:7.3f}{times['cpu_s']:7.3f}{times['rows']:8}"
-            + (" over the limit" if slow else ""),
-            flush=True,
-        )
-    return late, found
-
-
-def _multiply(folder: Path, times: int) -> None:
-    """Copy the runs of the embedded store in `folder` until it has `times` as many."""
-    url, counted = f"chdb:{folder / 'embedded'}", folder / "probes.txt"
+def _multiply(folder: Path, url: str, times: int) -> int:
+    """Copy the runs of the embedded store until it has `times` as many; return its number of probes."""
+    counted = folder / "probes.txt"
     used = process.run(
         [sys.executable, "-m", "bench.storing.store_copies", url, "--times", str(times)],
         quiet=True,
@@ -159,6 +103,7 @@ def _multiply(folder: Path, times: int) -> None:
         f"{used.peak_mb:.0f} MB; the store takes {size / 1e9:.2f} GB; {process.load()}",
         flush=True,
     )
+    return int(counted.read_text())
 
 
 def _make_runs(folder: Path, rows: int, runs: int) -> dict[str, int]:
@@ -177,45 +122,41 @@ def _make_runs(folder: Path, rows: int, runs: int) -> dict[str, int]:
     return probes_of_runs
 
 
-def _embedded(
-    folder: Path, runs: Mapping[str, int], values: results.Values, *, columns: bool
-) -> tuple[Times, Times, int]:
-    """Load into an embedded store; return query times with one and with all runs, and the missed goals."""
-    url = f"chdb:{folder / 'embedded'}"
+def _load_embedded(
+    folder: Path, url: str, runs: Mapping[str, int], values: results.Values, *, columns: bool
+) -> int:
+    """Load into an embedded store, and measure its report page and its size; return the missed goals."""
     oldest, *others = runs
-    _tell_load("embedded", runs[oldest], _load(url, [oldest]), values)
-    first = _queries(folder, url, cold=True)
-    _tell_load("embedded, after that", sum(runs[run] for run in others), _load(url, others), values)
-    second = _queries(folder, url, cold=True)
+    _tell_load("embedded, first run", runs[oldest], _load(url, [oldest]), values)
+    _tell_load("embedded, other runs", sum(runs[run] for run in others), _load(url, others), values)
     page = folder / "page"
     used = process.run([*_FIRSTFLIGHT, "report", "--out", page], env=_env(url))
+    newest = runs[others[-1]] if others else runs[oldest]
     print(
-        f"report page of the newest run ({runs[others[-1]] if others else runs[oldest]} of these probes): "
+        f"report page of the newest run ({newest} of these probes): "
         f"{used.cpu_s:.1f} CPU s, {used.wall_s:.1f} s wall, {used.peak_mb:.0f} MB, "
         f"{(page / 'index.html').stat().st_size / 1000:.0f} kB",
         flush=True,
     )
-    newest = runs[others[-1]] if others else runs[oldest]
     values.add(f"report page of a run of {newest:,} probes", used.cpu_s, "CPU s")
     values.add("the report page: resident memory", used.peak_mb, "MB")
-    return first, second, _size(url, sum(runs.values()), values, columns=columns)
+    return _size(url, sum(runs.values()), values, columns=columns)
 
 
-def _served(folder: Path, runs: Mapping[str, int], values: results.Values) -> Times:
-    """Load through the driver and the server; return the query times with all runs."""
+def _load_served(store: Path, runs: Mapping[str, int], values: results.Values) -> None:
+    """Load through the driver and the server."""
     oldest, *others = runs
-    with _serving(folder / "served") as (pid, url):
-        for label, some in (("through the server", [oldest]), ("through the server, after that", others)):
+    with _serving(store) as (pid, url):
+        for label, some in (
+            ("through the server, first run", [oldest]),
+            ("through the server, other runs", others),
+        ):
             before = process.cpu_s(pid)
             used = _load(url, some)
             server_s = process.cpu_s(pid) - before
             _tell_load(label, sum(runs[run] for run in some), used, values, server_s=server_s)
-        times = _queries(folder, url, cold=False)
-        values.add(
-            "the server, loading and answering all queries: resident memory", process.peak_mb(pid), "MB"
-        )
+        values.add("the server: resident memory", process.peak_mb(pid), "MB")
         print(f"  the server's peak: {process.peak_mb(pid):.0f} MB resident", flush=True)
-    return times
 
 
 @contextmanager
@@ -251,11 +192,9 @@ def _tell_load(
     )
 
 
-def _queries(folder: Path, url: str, *, cold: bool) -> Times:
+def _queries(folder: Path, url: str, *options: str) -> Times:
     lines = folder / "queries.jsonl"
-    process.run(
-        [sys.executable, "-m", "bench.storing.queries", url, *(["--cold"] if cold else [])], out=lines
-    )
+    process.run([sys.executable, "-m", "bench.storing.queries", url, *options], out=lines)
     return {query["name"]: query for query in map(json.loads, lines.read_text().splitlines())}
 
 
@@ -300,33 +239,25 @@ def _size(url: str, rows: int, values: results.Values, *, columns: bool) -> int:
     return int(not values.add(MERGED, on_disk / rows, "bytes", most=LIMIT_BYTES))
 
 
-def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times | None) -> int:
-    """Print a line per query; return the number of named queries that are too slow with all runs.
-
-    `served`: times through a server; `None` without a server.
-    """
-    few, many = next(iter(runs.values())), sum(runs.values())
+def _tell_queries(probes: int, found: Times) -> int:
+    """Print a line per query; return the number of named queries that are too slow or failed."""
     print(
-        f"queries, seconds (medians of 5, {process.load()}; cold: files not in memory, engine just opened):"
+        f"queries over {probes} probes, seconds (warm: median; cold: files not in memory, "
+        f"engine just opened):\n  {process.load()}\n  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}{'rows':>8}"
     )
-    print(f"  {'':22}{f'{few} probes':^21}  {f'{many} probes':^33}")
-    head = f"  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}  {'cold':>7}{'warm':>7}{'CPU':>7}{'served':>8}"
-    print(f"{head}{'rows':>8}{'CPU grew':>10}")
     missed = 0
-    for name, times in second.items():
-        other = served and served[name]
-        if why := times["refused"] or first[name]["refused"] or (other and other["refused"]):
+    for name, times in found.items():
+        if times["refused"]:
             missed += 1
-            print(f"  {name:22}{why}")
+            print(f"  {name:22}{times['refused']}")
             continue
-        through = f"{other['wall_s']:8.3f}" if other else f"{'-':>8}"
-        before, over_limit = first[name], times["wall_s"] >= LIMIT_S and times["cpu_s"] >= LIMIT_S
+        over_limit = times["wall_s"] >= LIMIT_S and times["cpu_s"] >= LIMIT_S
         missed += over_limit and not name.startswith("view ")
+        cold = f"{'-':>7}" if times["cold_s"] is None else f"{times['cold_s']:7.2f}"
         print(
-            f"  {name:22}{before['cold_s']:7.2f}{before['wall_s']:7.3f}{before['cpu_s']:7.3f}  "
-            f"{times['cold_s']:7.2f}{times['wall_s']:7.3f}{times['cpu_s']:7.3f}{through}"
-            f"{times['rows']:8}{times['cpu_s'] / before['cpu_s']:9.1f}x"
-            + (" over the limit" if over_limit else "")
+            f"  {name:22}{cold}{times['wall_s']:7.3f}{times['cpu_s']:7.3f}{times['rows']:8}"
+            + (" over the limit" if over_limit else ""),
+            flush=True,
         )
     return missed
 
