@@ -68,8 +68,6 @@ def with_tables(text: str, place: str, folder: Path = DOCS / "results") -> str:
 
 
 def _date(result: Mapping[str, Any]) -> str:
-    if result.get("transcribed"):
-        return f"transcribed, measured until {result['measured_until']}"
     if not result.get("measured_on"):
         return "computed"
     machine = f":\n{result['machine']}" if result.get("machine") else ""

@@ -44,14 +44,13 @@ def test_a_kept_result_says_how_it_was_measured(path: Path) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     assert content["result"] == path.stem and content["lines"]
     assert content["commands"] and all(isinstance(command, str) for command in content["commands"])
-    dated = ("transcribed", "measured_until") if "transcribed" in content else ("measured_on", "versions")
-    assert all(content[name] for name in dated)
+    assert content["measured_on"] and content["versions"]
     # Without a completed trial, no program told its version.
     counts = ("trials", "done", "wfc_done")
     done = [line for line in content["lines"] if all(line.get(name) != 0 for name in counts)]
     stacks = {line[side] for line in done for side in ("client", "server") if line.get(side)}
-    known = {stack for side in content.get("versions", {}).values() for stack in side}
-    assert "versions" not in content or stacks <= known | {"all"}
+    known = {stack for side in content["versions"].values() for stack in side}
+    assert stacks <= known | {"all"}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,6 @@ def kept(folder: Path, lines: Sequence[Line], **more: Any) -> Path:
     [
         ({"measured_on": "2030-01-02"}, "measured on 2030-01-02"),
         ({"measured_on": "2030-01-02", "machine": "2 cores"}, "measured on 2030-01-02:\n2 cores"),
-        ({"transcribed": "x", "measured_until": "2030-01-02"}, "transcribed, measured until 2030-01-02"),
         ({}, "computed"),
         ({"measured_on": None}, "computed"),
     ],
