@@ -17,18 +17,22 @@ _HUNDRED = {"hundred_million_cpu_s": "cpu_s"}
 
 
 def lines(ten: Times, hundred: Times | None) -> list[Line]:
-    """Return a line per query, and a line with the smallest and largest times of all views.
+    """Return a line per query with rows, and two lines with the smallest and largest times of the others.
 
-    Omits queries without rows: the store of the bench has no handshakes, downloads or watches.
+    One of the two lines is for all views, and one for all queries without rows: the store of the bench has no
+    handshakes, downloads or watches.
 
     `ten`, `hundred`: times over ten and a hundred million probes; `None` if not measured. The times of a
     refused query are null.
     """
-    shown = [name for name, times in ten.items() if times["rows"] or times["refused"]]
-    names = [name for name in shown if not name.startswith(VIEW)]
     views = [name for name in ten if name.startswith(VIEW)]
-    label = f"views {', '.join(name.removeprefix(VIEW) for name in views)}"
-    return [_line(name, [name], ten, hundred) for name in names] + [_line(label, views, ten, hundred)]
+    queries = [name for name in ten if name not in views]
+    empty = [name for name in queries if not ten[name]["rows"] and not ten[name]["refused"]]
+    return [
+        *(_line(name, [name], ten, hundred) for name in queries if name not in empty),
+        _line(f"{len(empty)} queries without rows", empty, ten, hundred),
+        _line(f"views {', '.join(name.removeprefix(VIEW) for name in views)}", views, ten, hundred),
+    ]
 
 
 def right_size(probes: int, *, times: int = 1) -> bool:

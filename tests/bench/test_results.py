@@ -104,7 +104,8 @@ def query(**more: Any) -> dict[str, Any]:
 QUERIES = {
     "amplification": query(),
     "name_measures": query(rows=0, cold_s=None, wall_s=0, cpu_s=0, refused="too much memory"),
-    "watch_names": query(rows=0),
+    "watch_names": query(rows=0, cpu_s=0.01),
+    "watch_hourly": query(rows=0, cpu_s=0.04),
     "view table1": query(cpu_s=0.1),
     "view iack_by_cdn": query(cpu_s=0.3),
 }
@@ -195,10 +196,12 @@ def test_every_file_of_a_bench_is_tested() -> None:
 
 
 def test_values_of_the_lines() -> None:
-    single, refused, views = queries()
+    single, refused, empty, views = queries()
     assert (single["cold_s"], single["warm_s"], single["cpu_s"]) == (0.5, 0.25, 0.2)
     assert (single["hundred_million_cpu_s"], single["growth"], single["cpu_s_low"]) == (1.0, 5.0, None)
     assert all(value is None for title, value in refused.items() if title != "query")
+    assert (empty["query"], empty["cpu_s"]) == ("2 queries without rows", None)
+    assert (empty["cpu_s_low"], empty["cpu_s_high"]) == (0.01, 0.04)
     assert (views["query"], views["cpu_s"]) == ("views table1, iack_by_cdn", None)
     assert (views["cpu_s_low"], views["cpu_s_high"], views["growth"]) == (0.1, 0.3, None)
     assert query_lines.lines(QUERIES, None)[0]["hundred_million_cpu_s"] is None
