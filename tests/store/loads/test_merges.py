@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from store import Store, open_store
 from tests.store.served.serving import serving
+from tests.waiting import until
 
 PARTS = 24
 
@@ -17,9 +20,21 @@ def test_few_merges_at_a_time_column_by_column(tmp_path: Path, where: str) -> No
     if where == "embedded":
         with open_store(f"chdb:{tmp_path / 'store'}", write=True) as store:
             check(store, "1")
+        check_removal(tmp_path / "store")
     else:
         with serving(tmp_path / "store") as served, open_store(served.url, write=True) as store:
             check(store, "2")
+
+
+def check_removal(folder: Path) -> None:
+    """A short session removes parts that an earlier one merged more than a minute ago."""
+    parts = [path.parent for path in folder.rglob("columns.txt")]
+    assert len(parts) > PARTS
+    two_minutes_ago = time.time() - 120
+    for path in parts:
+        os.utime(path, (two_minutes_ago, two_minutes_ago))
+    with open_store(f"chdb:{folder}", write=True):
+        until(lambda: len(list(folder.rglob("columns.txt"))) == 1, "merged parts are removed", limit_s=10)
 
 
 def test_a_reader_merges_nothing(tmp_path: Path) -> None:
