@@ -31,8 +31,8 @@ LATEST_MS = 1e15
 GRANULARITY_US = 1000
 """kGranularity of RFC 9002, section 6.1.2."""
 
-_ROUNDED_MS = 1
-"""Some stacks write whole milliseconds."""
+_LATE_MS = 20
+"""A busy stack may log a packet this much later than it read the clock. Initial RTTs are longer."""
 _SEPARATOR = b"\x1e"
 _BLOCK = 1 << 16
 _VERSIONS = ("0.3", "0.4")
@@ -223,12 +223,12 @@ def _rows(path: Path, location: str, trace: _Trace, event: dict[str, Any]) -> It
 def _is_sample(trace: _Trace) -> bool:
     """Return whether the state has a sample. Before the first one, a stack writes its initial RTT, or zeros.
 
-    A latest RTT that is longer than the time since the first sent packet is an initial RTT.
+    A latest RTT that exceeds the time since the first sent packet by more than `_LATE_MS` is an initial RTT.
     """
     latest = trace.state.get("latest_rtt", 0)
     if latest <= 0 or not {"smoothed_rtt", "rtt_variance"} <= trace.state.keys():
         return False
-    return trace.sent_at is None or latest <= trace.now - trace.sent_at + _ROUNDED_MS
+    return trace.sent_at is None or latest <= trace.now - trace.sent_at + _LATE_MS
 
 
 def _number(path: Path, location: str, name: str, value: Any, maximum: float) -> float:

@@ -102,9 +102,14 @@ def test_an_initial_rtt_is_no_sample(tmp_path: Path, sent: str) -> None:
     # A log without packets may start late, so no sample is skipped.
     rows = list(read.metrics(sequence(tmp_path / "x.sqlog", *events)))
     assert rows[0]["latest_rtt_us"] == 333_000
-    # Whole milliseconds.
-    rounded = event(9, min_rtt=10, smoothed_rtt=10, latest_rtt=10, rtt_variance=5)
-    assert len(list(read.metrics(sequence(tmp_path / "x.sqlog", event(0, sent), rounded)))) == 1
+
+
+@pytest.mark.parametrize(("latest", "rows"), [(10, 1), (30, 1), (31, 0), (100, 0)])
+def test_a_packet_may_be_logged_late(tmp_path: Path, latest: int, rows: int) -> None:
+    """The event is 10 ms after the first packet, but the clock may have been read 20 ms earlier."""
+    sent = event(4, "transport:packet_sent")
+    sample = event(14, min_rtt=latest, smoothed_rtt=latest, latest_rtt=latest, rtt_variance=latest / 2)
+    assert len(list(read.metrics(sequence(tmp_path / "x.sqlog", sent, sample)))) == rows
 
 
 @pytest.mark.parametrize(
