@@ -28,6 +28,15 @@ def enter(store: Store, values: Mapping[str, Any]) -> None:
     )
 
 
+def merge(store: Store) -> None:
+    """Merge the load log of an embedded store into one part; a server merges it in the background.
+
+    Each entry is a part, and each read combines all parts. Loads are often too short for background merges.
+    """
+    if not store.shared:
+        store.execute(f"OPTIMIZE TABLE {table(store)} FINAL SETTINGS optimize_skip_merged_partitions = 1")
+
+
 def may_have_rows(row: Mapping[str, Any]) -> bool:
     """Return whether the store may have rows for an entry, for example of an interrupted load."""
     return bool(row["rows"]) or row["state"] != "loaded"

@@ -29,8 +29,8 @@ from firstflight.system.reporting.progress import Progress
 from store import Store, lease, location, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
+from store.load import load_log, record_file, run_row
 from store.load import origin as origins
-from store.load import record_file, run_row
 from store.load.origin import FileOrigin
 from store.load.part import ALL, ShardPart
 from store.load.record_file import Contradiction, FileContent, RecordFile
@@ -125,6 +125,7 @@ def load_run_folder(
                 except run_row.OtherOrigin as error:
                     results.append(RefusedFile(run.layout.manifest, error))
                     on_result(results[-1])
+        load_log.merge(store)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
@@ -144,7 +145,9 @@ def load_files(
     """
     with open_store(url, write=True) as store:
         migrate.migrate(store)
-        return list(_load_each(store, paths, on_result, {}, replace=replace))
+        results = list(_load_each(store, paths, on_result, {}, replace=replace))
+        load_log.merge(store)
+    return results
 
 
 def _progress(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:

@@ -107,6 +107,8 @@ def test_a_file_loaded_twice_changes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "quic_probe.parquet", many(500))
     assert actions(load(path)) == ["loaded"]
     first, books = digest(), ask("SELECT * FROM load_file FINAL")
+    parts = ask("SELECT count() AS n FROM system.parts WHERE active AND table = 'load_file'")
+    assert parts == [{"n": 1}], "a load merges the load log"
     assert actions(load(path)) == ["unchanged"]
     assert actions(load(path, path)) == ["unchanged", "unchanged"]
     copy = tmp_path / "elsewhere" / "quic_probe.parquet"
