@@ -81,7 +81,10 @@ def configured(render: ModuleType, described: Any, folder: Path, as_user: str = 
     if as_user == "vantage":
         # Only an embedded store needs these rights. A client of a server has a separate engine, and continues
         # without the first right (tests/store/served/test_loader.py).
-        more = ("CREATE DATABASE ON firstflight.*", "CREATE TEMPORARY TABLE ON *.*", "READ ON *")
+        more = (
+            *("CREATE DATABASE ON firstflight.*", "CREATE TEMPORARY TABLE ON *.*", "READ ON *"),
+            "OPTIMIZE ON firstflight.load_file",
+        )
         entry["grants"]["query"] += [f"GRANT {right}" for right in more]
     if as_user:  # an embedded store sets this itself
         users["profiles"][entry["profile"]].pop("readonly", None)
