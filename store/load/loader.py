@@ -14,7 +14,7 @@ load log. If a loader sends a batch again after a broken connection, the store a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -114,8 +114,7 @@ def load_run_folder(
     """
     paths = run.record_files(key)
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
-    with open_store(url, write=True) as store, ExitStack() as stack:
-        migrate.migrate(store)
+    with _opened(url) as store, ExitStack() as stack:
         on_rows = _progress(stack, paths, *shown) if shown else _no_progress
         results = list(_load_each(store, paths, on_result, written, on_rows, replace=replace))
         if key is None:
@@ -125,7 +124,6 @@ def load_run_folder(
                 except run_row.OtherOrigin as error:
                     results.append(RefusedFile(run.layout.manifest, error))
                     on_result(results[-1])
-        load_log.merge(store)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
@@ -143,11 +141,17 @@ def load_files(
 
     `replace`: also rows of other origins are replaced (store/load/origin.py).
     """
+    with _opened(url) as store:
+        return list(_load_each(store, paths, on_result, {}, replace=replace))
+
+
+@contextmanager
+def _opened(url: str | None) -> Iterator[Store]:
+    """Open the store for loads, with all tables, and merge the load log after them."""
     with open_store(url, write=True) as store:
         migrate.migrate(store)
-        results = list(_load_each(store, paths, on_result, {}, replace=replace))
+        yield store
         load_log.merge(store)
-    return results
 
 
 def _progress(stack: ExitStack, paths: Sequence[Path], folder: Path, label: str) -> Callable[[int], None]:
