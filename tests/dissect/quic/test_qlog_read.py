@@ -293,10 +293,13 @@ def test_aioquic_s_own_file(tmp_path: Path) -> None:
 
     path = tmp_path / "client.qlog"
     log = asyncio.run(exchange()).to_dict()
+    (trace,) = log["traces"]
+    # On a busy machine, the first packet may be logged too late (test_a_packet_may_be_logged_late).
+    trace["events"] = [event for event in trace["events"] if event["name"] != "transport:packet_sent"]
     path.write_text(json.dumps(log))
     logged = [
         event["data"]["latest_rtt"]
-        for event in log["traces"][0]["events"]
+        for event in trace["events"]
         if event["name"] == "recovery:metrics_updated" and "latest_rtt" in event["data"]
     ]
     assert logged
