@@ -126,9 +126,13 @@ def _merging(slots: int) -> str:
     server = {"background_pool_size": threads, "background_merges_mutations_concurrency_ratio": 1}
     tables = {**_MERGE_TREE, "number_of_free_entries_in_pool_to_lower_max_size_of_merge": threads}
     if slots:
-        # A load is often shorter than the 30 s after which the engine removes merged parts, so these would
-        # accumulate. After a minute, the kernel has written the part that replaces them.
-        tables |= {"cleanup_delay_period": 1, "old_parts_lifetime": 60}
+        # The engine removes merged parts every 30 to 40 s by default. A load is often shorter, so these parts
+        # would accumulate. After a minute, the kernel has written the part that replaces them.
+        tables |= {
+            "cleanup_delay_period": 1,
+            "cleanup_delay_period_random_add": 0,
+            "old_parts_lifetime": 60,
+        }
     else:
         # Every part is larger than a byte, so nothing is merged.
         tables |= {f"max_bytes_to_merge_at_{space}_space_in_pool": 1 for space in ("min", "max")}
